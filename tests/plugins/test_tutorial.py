@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from tests.cli.calls import call_each
+from tests.cli.calls import call, call_each
 from tests.emulation.tiny_runs import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +24,19 @@ from gossiprec.defences import POLICIES
 check_model(MODELS["biased-mf"])
 check_attack("last-heard", {"community_size": 3})
 check_policy(POLICIES["coarse"], {"step": 0.05})
+check_policy(POLICIES["own-items"])
+check_policy(POLICIES["pairwise-masks"])
 """
+DIVIDED = """
+import json
+from gossiprec import simulate
+from tests.emulation.sharded import Threads, divided
+simulate(divided(json.load(open("mine.json")), 2), out="divided", make_shard_group=Threads)
+"""
+IN_PARTS = {
+    "own-items": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 30},
+    "pairwise-masks": {"name": "fedavg", "rounds": 30, "participation": 0.5, "merge": "mean"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +58,7 @@ def run(environment, *arguments, cwd=None):
 
 
 def test_what_it_brings_is_listed_with_its_origin(environment):
-    names = {"models": "biased-mf", "attacks": "last-heard", "policies": "coarse"}
+    names = {"models": "biased-mf", "attacks": "last-heard", "policies": "pairwise-masks"}
     each = call_each(*(("list", kind) for kind in names), PYTHONPATH=environment["PYTHONPATH"])
 
     for listed, name in zip(each, names.values(), strict=True):
@@ -71,11 +85,69 @@ def test_a_scenario_uses_all_three(environment, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("policy", IN_PARTS)
+def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_path, policy):
+    """Run on every executor, killed and resumed, replayed, on two Ray shards, in a study, and in a report."""
+    scenario = tiny(
+        policies=[{"name": policy, "nodes": "all"}],
+        protocol=IN_PARTS[policy],
+        checkpoint={"minutes": 1e-9},
+    )
+    (tmp_path / "mine.json").write_text(json.dumps(scenario))
+
+    def command(*arguments):
+        return run(environment, "-m", "gossiprec", *arguments, cwd=tmp_path)
+
+    def digest(name):
+        return json.loads((tmp_path / name / "manifest.json").read_text())["log_digest"], *(
+            (tmp_path / name / table).read_bytes() for table in ("metrics.csv", "attacks.csv")
+        )
+
+    command("simulate", "mine.json", "--out", "reference")
+    for executor in ("batched", "fused"):
+        command("simulate", "mine.json", "--out", executor, "--set", f"executor.name={executor}")
+        assert digest(executor)[0] == digest("reference")[0]
+    run(environment, "-c", DIVIDED, cwd=tmp_path)
+    assert digest("divided") == digest("reference")
+    if find_spec("ray"):
+        ray = ["executor.name=ray", "executor.inner=reference", "executor.shards=2"]
+        command("simulate", "mine.json", "--out", "on_ray", *(part for key in ray for part in ("--set", key)))
+        assert digest("on_ray") == digest("reference")
+    program = [sys.executable, "-m", "gossiprec", "simulate", "mine.json", "--out", "killed"]
+    with subprocess.Popen(program, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL) as begun:
+        while begun.poll() is None and not list((tmp_path / "killed" / "checkpoints").glob("*.ckpt")):
+            time.sleep(0.01)
+        begun.kill()
+    command("resume", "killed")
+    assert digest("killed") == digest("reference")
+    command("replay", "reference")
+    study = {"name": "mine", "base": "mine.json", "seeds": 2, "measures": ["hr@5"]}
+    (tmp_path / "study.json").write_text(
+        json.dumps({**study, "axes": {"dim": {"key": "model.dim", "values": [4, 8]}}})
+    )
+    command("study", "study.json", "--out", "study")
+    command("report", "reference")
+    assert list(tmp_path.glob("reference/**/*.html"))
+
+
+def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
+    alone = {**IN_PARTS["pairwise-masks"], "participation": 0.09}
+    (tmp_path / "mine.json").write_text(
+        json.dumps(tiny(policies=[{"name": "pairwise-masks", "nodes": "all"}], protocol=alone))
+    )
+    done = call("simulate", "mine.json", "--out", "run", cwd=tmp_path, PYTHONPATH=environment["PYTHONPATH"])
+
+    assert done.returncode == 2
+    assert "is the only client of round 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
 def test_it_keeps_the_contracts(environment):
     run(environment, "-c", CHECKS)
 
 
-@pytest.mark.parametrize("name", ["biased_mf", "last_heard", "coarse"])
+@pytest.mark.parametrize("name", ["biased_mf", "last_heard", "coarse", "pairwise_masks", "own_items"])
 def test_the_pages_show_it_as_it_is(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()
     pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md"))
