@@ -24,6 +24,7 @@ OPTIONS = {
     "ldp": [{"scale": 0.1}, UPDATES, CUT_OFF],
     "dp-sgd": [{"epsilon": 10}, {"epsilon": "inf"}, {"epsilon": 10, "noise_multiplier": 5.0}],
     "robust-merge": [{"rule": "median", "buffer": 3}],
+    "chunks": [{"pieces": 2}],
 }
 """Options with which a policy is checked; one that is not here is checked with its defaults."""
 CASES = [(name, options) for name in POLICIES for options in OPTIONS.get(name, [{}])]

@@ -60,9 +60,8 @@ def check(tmp_path, scenario, stops=(4,)):
 
 
 def test_every_protocol_is_tried():
-    assert {*RUNS, "central"} == set(
-        PROTOCOLS
-    )  # central: tests/emulation/test_central_runs.py, with its own models
+    elsewhere = {"central": "tests/emulation/test_central_runs.py", "epidemic": "tests/protocols/test_epidemic.py"}
+    assert {*RUNS, *elsewhere} == set(PROTOCOLS)
 
 
 INSTANT = {("batched", "rand-gossip"), ("reference", "pers-gossip"), ("fused", "fedavg")}

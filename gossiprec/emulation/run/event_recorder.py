@@ -64,10 +64,12 @@ class MessageSizes(Stateful):
         sizes = self._message_bytes[segment.node]
         if self._trained is not None:
             answers = (segment.kind == TapeEvent.DELIVER) & (segment.node < len(self._message_bytes) - 1)
+            first = segment.first_message + np.cumsum(segment.count) - segment.count
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
                 which = node, int(self._n_trained[node])
-                sizes[event] = self._trained.pop(which, 0) + self._extra[node]
+                if which in self._trained or int(first[event]) not in self._resized:  # else its size is set below
+                    sizes[event] = self._trained.pop(which) + self._extra[node]
                 self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
         found = np.repeat(sizes, segment.count).astype(np.int32)
