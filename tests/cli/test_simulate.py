@@ -50,7 +50,9 @@ def shortened(path):
     scenario = load_scenario(path)
     if scenario.dataset.name in ("foursquare-nyc", "gowalla"):
         yield f"dataset={MADE_UP_CITY}"
-    if "contacts" not in scenario.resolved()["protocol"].get("view", {}):  # a trace of contacts names all nodes
+    if "contacts" not in scenario.resolved()["protocol"].get(
+        "view", {}
+    ):  # a trace of contacts names all nodes
         yield "dataset.limit_users=20"
     yield f"protocol.{LENGTH.get(scenario.protocol.name, 'wakes')}=2"
     if scenario.protocol.name == "central":

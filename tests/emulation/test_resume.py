@@ -60,7 +60,10 @@ def check(tmp_path, scenario, stops=(4,)):
 
 
 def test_every_protocol_is_tried():
-    elsewhere = {"central": "tests/emulation/test_central_runs.py", "epidemic": "tests/protocols/test_epidemic.py"}
+    elsewhere = {
+        "central": "tests/emulation/test_central_runs.py",
+        "epidemic": "tests/protocols/test_epidemic.py",
+    }
     assert {*RUNS, *elsewhere} == set(PROTOCOLS)
 
 

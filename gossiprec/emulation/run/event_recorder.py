@@ -68,7 +68,9 @@ class MessageSizes(Stateful):
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
                 which = node, int(self._n_trained[node])
-                if which in self._trained or int(first[event]) not in self._resized:  # else its size is set below
+                if (
+                    which in self._trained or int(first[event]) not in self._resized
+                ):  # else its size is set below
                     sizes[event] = self._trained.pop(which) + self._extra[node]
                 self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
