@@ -17,7 +17,7 @@ from gossiprec.data.delimited_text import read_columns, read_first_row, require_
 from gossiprec.data.feature_file import FeatureFile, Kind
 from gossiprec.data.format_detection import DELIMITERS
 from gossiprec.data.parsed_file import MISSING
-from gossiprec.data.sources import FileSource
+from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.text_blocks import TextFormat, find_line_of_row, is_utf8
 
 
@@ -132,8 +132,6 @@ def read_feature_file(file: FeatureFile, names: Sequence[str], key: str) -> Feat
     DataError
         On the conditions of :func:`read_features`, or if the header repeats a column or lacks one of `kinds`.
     """
-    from gossiprec.data.file import open_text_source
-
     source = open_text_source(file.path)
     header, delimiter = _header(source)
     columns = header[1:]

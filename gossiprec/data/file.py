@@ -11,7 +11,6 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field, model_validator
 
 from gossiprec.base.errors import DataError, did_you_mean
-from gossiprec.base.inputs import open_regular_file
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.column_parsers import time_column_parser
@@ -25,7 +24,7 @@ from gossiprec.data.delimited_text import (
 from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role, detect_format
 from gossiprec.data.parquet import ParquetBatch, is_parquet, read_parquet
 from gossiprec.data.parsed_file import ParsedFile, implausible_rows
-from gossiprec.data.sources import FileSource, refuse_document, zip_members
+from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import Interactions
 from gossiprec.data.split_parts import detect_list_format, read_item_lists
 from gossiprec.data.text_blocks import TextFormat, find_line_of_row, read_sample, require_encoding
@@ -93,38 +92,6 @@ def check_encoding(encoding: str) -> str:
 
 
 Encoding = Annotated[str, AfterValidator(check_encoding)]
-
-
-def open_text_source(path: Path) -> FileSource:
-    """Return the source of a text file: plain, .gz, or the only member of a .zip.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or a .zip does not hold exactly one.
-    """
-    try:
-        with open_regular_file(path) as file:
-            is_archive = file.read(4) == b"PK\3\4"
-    except OSError as error:
-        reason = (
-            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        )
-        raise DataError(
-            f"{path}: {reason}; pass the path of a delimited text file, plain, .gz or .zip"
-        ) from error
-    if path.suffix != ".zip":
-        if is_archive:
-            refuse_document(path, zip_members(path))
-        return FileSource(path)
-    held = zip_members(path)
-    if len(held) != 1:
-        named = ", ".join(held[:5]) or "none"
-        raise DataError(
-            f"{path}: found {len(held)} files ({named}); expected an archive of exactly one file; "
-            "unpack the file that you need"
-        )
-    return FileSource(path, held[0])
 
 
 @DATASETS.register("file")

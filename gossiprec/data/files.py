@@ -16,9 +16,9 @@ from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import read_first_row, sort_positions
-from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns, open_text_source
+from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns
 from gossiprec.data.format_detection import refuse_counts
-from gossiprec.data.sources import FileSource
+from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_parts import (
     PARTS,

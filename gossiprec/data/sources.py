@@ -370,3 +370,35 @@ def zip_members(path: Path) -> list[str]:
     return [
         name for name in held if not name.startswith("__MACOSX/") and PurePosixPath(name).name != ".DS_Store"
     ]
+
+
+def open_text_source(path: Path) -> FileSource:
+    """Return the source of a text file: plain, .gz, or the only member of a .zip.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or a .zip does not hold exactly one.
+    """
+    try:
+        with open_regular_file(path) as file:
+            is_archive = file.read(4) == b"PK\3\4"
+    except OSError as error:
+        reason = (
+            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        )
+        raise DataError(
+            f"{path}: {reason}; pass the path of a delimited text file, plain, .gz or .zip"
+        ) from error
+    if path.suffix != ".zip":
+        if is_archive:
+            refuse_document(path, zip_members(path))
+        return FileSource(path)
+    held = zip_members(path)
+    if len(held) != 1:
+        named = ", ".join(held[:5]) or "none"
+        raise DataError(
+            f"{path}: found {len(held)} files ({named}); expected an archive of exactly one file; "
+            "unpack the file that you need"
+        )
+    return FileSource(path, held[0])

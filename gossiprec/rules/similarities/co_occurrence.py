@@ -15,7 +15,7 @@ from gossiprec.base.options import Options as OptionSet
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import purpose_id, uniforms
 from gossiprec.data.column_parsers import IdEncoder
-from gossiprec.data.file import open_text_source
+from gossiprec.data.sources import open_text_source
 from gossiprec.data.split import TrainingData
 from gossiprec.data.split_parts import read_lists
 from gossiprec.data.text_blocks import TextFormat

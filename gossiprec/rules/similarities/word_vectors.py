@@ -11,8 +11,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import DataError
 from gossiprec.base.options import Options as OptionSet
-from gossiprec.data.file import open_text_source
-from gossiprec.data.sources import FileSource
+from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import TrainingData
 from gossiprec.rules.similarities import SIMILARITIES
 from gossiprec.rules.similarities.base import Similarity, item_words, rounded_unit_vectors, shifted_cosines
