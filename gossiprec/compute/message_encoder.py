@@ -430,7 +430,7 @@ class PushLog(Stateful):
     def note(self, segment: TapeSegment) -> None:
         """Read a segment of tape; its pushes are available until the next call."""
         self._events.clear()
-        asked = {message: self._cohorts[place] for message, place in self._asked.tolist()}
+        cohort_of = {message: self._cohorts[place] for message, place in self._asked.tolist()}
         sent = segment.first_message + np.concatenate([[0], np.cumsum(segment.count)])
         wakes = segment.kind == TapeEvent.WAKE
         mine = self._nodes[segment.node] & (wakes | (segment.count > 0))
@@ -439,7 +439,7 @@ class PushLog(Stateful):
         for event in np.flatnonzero(mine).tolist():
             node, woke, message = int(segment.node[event]), bool(wakes[event]), int(segment.message[event])
             messages = range(int(sent[event]), int(sent[event + 1]))
-            cohort = asked.pop(message, NOBODY)
+            cohort = cohort_of.pop(message, NO_CLIENTS)
             if segment.kind[event] == TapeEvent.DROP:
                 continue
             self._wakes[node] += woke
@@ -447,16 +447,16 @@ class PushLog(Stateful):
             pushes = self._pushing[int(self._roles[node])][0 if woke else 1]
             if node == self._coordinator:
                 together = np.unique(segment.receiver[some]).astype(np.int64)
-                asked |= dict.fromkeys(messages, together)
+                cohort_of |= dict.fromkeys(messages, together)
             if self._nodes[node] and pushes and messages:
                 clock = node if self._coordinator is None else self._coordinator
                 round_ = -(-int(self._wakes[clock]) // self._each)
                 push = PushEvent(round_, messages, segment.receiver[some], cohort)
                 self._events[node, int(self._pushes[node])] = push
                 self._pushes[node] += 1
-        self._cohorts = list({id(cohort): cohort for cohort in asked.values()}.values())
+        self._cohorts = list({id(cohort): cohort for cohort in cohort_of.values()}.values())
         places = {id(cohort): place for place, cohort in enumerate(self._cohorts)}
-        open_ = [(message, places[id(cohort)]) for message, cohort in asked.items()]
+        open_ = [(message, places[id(cohort)]) for message, cohort in cohort_of.items()]
         self._asked = np.array(open_, np.int64).reshape(-1, 2)
 
     def event(self, node: int, number: int) -> PushEvent:
@@ -470,4 +470,4 @@ class PushLog(Stateful):
         return list(receivers).index(int(event.all_receivers[message - event.messages.start])), len(receivers)
 
 
-NOBODY = np.zeros(0, np.int64)
+NO_CLIENTS = np.zeros(0, np.int64)

@@ -89,7 +89,7 @@ class PublicUsers:
 
     def root_data(self, *, copies: bool) -> RootData:
         """Return the functions on the data; with `copies` no data of the run can be reached through them."""
-        functions: tuple[Any, ...] = (self.trained, self.loss, self.gradient, self.scores)
+        functions: tuple[Any, ...] = (self.train, self.loss, self.gradient, self.scores)
         first = [self._layout.initial_user(generator(self._seed, "root-user", user)) for user in self._users]
         return RootData(
             np.array(self._users),
@@ -97,7 +97,7 @@ class PublicUsers:
             *(CallOnly(each) if copies else each for each in functions),
         )
 
-    def trained(self, model: F32, rows: F32, number: int) -> tuple[F32, F32]:
+    def train(self, model: F32, rows: F32, number: int) -> tuple[F32, F32]:
         """Return the mean of the models after a local update of each user, and their rows."""
         models, users = [], []
         for place, user in enumerate(self._users):

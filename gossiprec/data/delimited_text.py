@@ -123,6 +123,19 @@ def read_first_row(source: FileSource, layout: TextFormat) -> tuple[str, ...]:
     return ()
 
 
+def require_header(source: FileSource, layout: TextFormat) -> None:
+    """Refuse a source that does not begin with the names of the columns.
+
+    Raises
+    ------
+    DataError
+    """
+    header = read_first_row(source, layout)
+    if header != layout.columns:
+        found, expected = ",".join(header)[:60], ",".join(layout.columns)
+        raise DataError(f"{source}: line 1: found {found!r}; expected the header {expected}")
+
+
 @dataclass(frozen=True)
 class InteractionTable:
     """A table as read: names of users and items by dense id, and one entry per row."""

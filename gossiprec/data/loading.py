@@ -74,7 +74,7 @@ def load_and_split(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Inte
 
 
 def with_features(split: Split, dataset: Dataset, files: FeatureFiles) -> Split:
-    """Return a split of all users with the attributes of users and items, as far as there are any.
+    """Return a split of all users with those attributes of users and items that the data have.
 
     Raises
     ------

@@ -52,8 +52,8 @@ class RootData:
         The numbers of the public users, ascending.
     first_rows : ndarray of float32, shape (n_users, user_width)
         Their rows before the first round, drawn by the seed.
-    trained : callable
-        ``trained(model, rows, number)`` returns the mean of the models after a local update on each user's root data,
+    train : callable
+        ``train(model, rows, number)`` returns the mean of the models after a local update on each user's root data,
         and the users' rows after it; `number` is the number of the update, for its draws.
     loss : callable
         ``loss(model, rows, number)`` returns the mean over users of the training loss on the samples of
@@ -66,7 +66,7 @@ class RootData:
 
     users: I64
     first_rows: F32
-    trained: Callable[[F32, F32, int], tuple[F32, F32]]
+    train: Callable[[F32, F32, int], tuple[F32, F32]]
     loss: Callable[[F32, F32, int], float]
     gradient: Callable[[F32, F32, int], F32]
     scores: Callable[[F32, F32], F32]

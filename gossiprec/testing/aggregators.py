@@ -83,7 +83,7 @@ def with_stand_in_root(part: Part) -> Part:
     """Return a rule or server, with root data on which every local update makes about the same step if it needs any."""
     if isinstance(part, UsesRootData):
         part.root = RootData(
-            users=np.arange(2), first_rows=np.zeros((2, 3), np.float32), trained=_stand_in_update,
+            users=np.arange(2), first_rows=np.zeros((2, 3), np.float32), train=_stand_in_update,
             loss=lambda model, rows, number: float(np.square(model).mean() + rows.sum()),
             gradient=lambda model, rows, number: (2 * model / model.size).astype(np.float32),
             scores=lambda model, rows: np.zeros((2, model.size), np.float32),

@@ -95,7 +95,7 @@ def test_the_gradient_is_the_derivative_of_the_loss(model):
     _, root, start = public(scenario)
     rows, step = root.first_rows, 2e-3
     for number in range(20):  # the first derivatives are small
-        start, rows = root.trained(start, rows, number)
+        start, rows = root.train(start, rows, number)
 
     gradient = root.gradient(start, rows, 3)
 
@@ -113,7 +113,7 @@ def test_local_updates_lower_the_loss_and_raise_the_users_scores():
     prepared, root, start = public(star())
     model, rows = start, root.first_rows
     for number in range(30):
-        model, rows = root.trained(model, rows, number)
+        model, rows = root.train(model, rows, number)
 
     assert root.loss(model, rows, 99) < root.loss(start, root.first_rows, 99)
     scores = root.scores(model, rows)
@@ -132,7 +132,7 @@ def test_only_public_items_are_learnt_as_positives():
 
     np.testing.assert_array_equal(root.users, [2])
     assert not np.array_equal(
-        root.trained(start, root.first_rows, 0)[0], other.trained(start, other.first_rows, 0)[0]
+        root.train(start, root.first_rows, 0)[0], other.train(start, other.first_rows, 0)[0]
     )
 
 

@@ -94,15 +94,11 @@ def read_contacts(
 
 def _read(source: FileSource, people: str, n_nodes: int, *, per_wake: float, seed: int) -> Contacts:
     from gossiprec.data.column_parsers import IdEncoder, number_parser  # pyarrow, which few runs need
-    from gossiprec.data.delimited_text import read_columns, read_first_row
+    from gossiprec.data.delimited_text import read_columns, require_header
     from gossiprec.data.text_blocks import TextFormat, find_line_of_row
 
     layout = TextFormat(COLUMNS, ",", header=True, quote='"')
-    header = read_first_row(source, layout)
-    if header != COLUMNS:
-        raise DataError(
-            f"{source}: line 1: found {','.join(header)[:60]!r}; expected the header {','.join(COLUMNS)}"
-        )
+    require_header(source, layout)
     names = IdEncoder()
     time = number_parser("a time of 0 or more: the run begins at 0", _not_negative)
     duration = number_parser("a duration above 0", lambda values: np.isfinite(values) & (values > 0.0))

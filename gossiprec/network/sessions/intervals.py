@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gossiprec.base.errors import DataError
 from gossiprec.data.sources import FileSource
 from gossiprec.network.sessions import SESSION_FORMATS
 from gossiprec.network.sessions.base import Recording, SessionFormat, first_bad_span, recording_of_spans
@@ -26,15 +25,11 @@ class Intervals(SessionFormat):
     def recordings(self, source: FileSource) -> Iterator[Recording]:
         """Yield one recording for each device, in the order of their first lines."""
         from gossiprec.data.column_parsers import IdEncoder, number_parser  # pyarrow, which few runs need
-        from gossiprec.data.delimited_text import read_columns, read_first_row
+        from gossiprec.data.delimited_text import read_columns, require_header
         from gossiprec.data.text_blocks import TextFormat, find_line_of_row
 
         layout = TextFormat(COLUMNS, ",", header=True, quote='"')
-        header = read_first_row(source, layout)
-        if header != COLUMNS:
-            raise DataError(
-                f"{source}: line 1: found {','.join(header)[:60]!r}; expected the header {','.join(COLUMNS)}"
-            )
+        require_header(source, layout)
         devices = IdEncoder()
         time = number_parser("a number, 0 or more", lambda values: np.isfinite(values) & (values >= 0.0))
         table = read_columns(

@@ -54,7 +54,7 @@ class FLTrust(UsesRootData, ReportsFindings, Aggregator):
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the trusted mean, or the own model if no model is trusted."""
         rows = self.root.first_rows if self._user_rows is None else self._user_rows
-        trained, self._user_rows = self.root.trained(own, rows, self._n_updates)
+        trained, self._user_rows = self.root.train(own, rows, self._n_updates)
         self._n_updates += 1
         step = trained.astype(np.float64) - own
         norm = float(np.linalg.norm(step))
