@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from gossiprec import open_run
 from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.base.errors import GossipRecError
-from gossiprec.base.options import Options
 from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator, Inbox, ModelDelta
-from gossiprec.rules.root_data import ReportsFindings, RootData, RootDataOptions, UsesRootData
+from gossiprec.rules.aggregators.base import Inbox, ModelDelta
+from gossiprec.rules.root_data import RootData, RootDataOptions
 from gossiprec.scenario import load_scenario
+from gossiprec.testing import check_aggregator
 from gossiprec.testing.tiny_runs import temporarily_registered
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.sharded import Threads, divided
@@ -25,6 +28,7 @@ from tests.slow import slow_except_first
 
 ROOT = {"users": [2, 5, 9]}
 UPDATES = {"client_model": "none"}
+FUTURE = "from __future__ import annotations\n"
 DAMPED = {"batch_size": 16, "eps": 1e-3}
 
 
@@ -222,35 +226,26 @@ def test_it_is_refused_where_nobody_has_public_data():
         prepare(load_scenario(star(user_table="averaged")))
 
 
-class LossOptions(Options):
-    root: RootDataOptions = RootDataOptions(users=(1, 4))
-
-
-class KeepIfBetter(UsesRootData, ReportsFindings, Aggregator):
-    """A rule from outside: the mean, if it has the lower loss on the root data."""
-
-    Options = LossOptions
-    measures = ("root_loss",)
-    last = float("nan")
-
-    def reduce(self, own, inbox):
-        mean = np.concatenate([models.mean(axis=0) for _, models in inbox.received()])
-        rows = self.root.first_rows
-        found = min((own, mean), key=lambda model: self.root.loss(model, rows, 0))
-        self.last = self.root.loss(found, rows, 0)
-        return found
-
-    def findings(self):
-        return {"root_loss": self.last}
-
-
 @pytest.fixture
-def _registered():
-    with temporarily_registered(AGGREGATORS, {"keep-if-better": KeepIfBetter}):
-        yield
+def rule_of_the_page():
+    """Register the rule of docs/aggregators.md that computes on public data."""
+    page = (Path(__file__).parents[2] / "docs" / "aggregators.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    try:
+        exec(
+            compile(code.replace(FUTURE, ""), "page", "exec", dont_inherit=True),
+            found := {"__name__": "acme"},
+        )
+        yield found["KeepIfBetter"]
+    finally:
+        AGGREGATORS._members.pop("keep-if-better", None)
 
 
-@pytest.mark.usefixtures("_registered")
+def test_the_rule_of_the_page_keeps_the_contract(rule_of_the_page):
+    check_aggregator(rule_of_the_page)
+
+
+@pytest.mark.usefixtures("rule_of_the_page")
 def test_a_rule_from_outside_computes_on_copies_and_reports(tmp_path):
     scenario = star() | {"protocol": {"name": "fedavg", "rounds": 4, "merge": "keep-if-better"}}
     run = simulate(scenario, out=tmp_path / "run")
