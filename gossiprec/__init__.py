@@ -1,6 +1,7 @@
 """gossiprec: an asynchronous peer-to-peer gossip emulator for recommender systems.
 
 A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`open_run` reads its results.
+:func:`prepare` runs a scenario in steps.
 :func:`study` runs many variants of a scenario, and :func:`open_study` reads their results.
 :func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
 """
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gossiprec.emulation import replay, resume, simulate
+    from gossiprec.emulation.run.live_run import prepare
     from gossiprec.runs import open_run
     from gossiprec.study.api import study
     from gossiprec.study.result import open_study
@@ -27,10 +29,11 @@ os.environ.setdefault("MKL_CBWR", "AUTO")
 
 _find_old_paths()
 
-__all__ = ["__version__", "open_run", "open_study", "replay", "resume", "simulate", "study"]
+__all__ = ["__version__", "open_run", "open_study", "prepare", "replay", "resume", "simulate", "study"]
 
 _LAZY = {
     "simulate": "gossiprec.emulation",
+    "prepare": "gossiprec.emulation.run.live_run",
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
     "open_run": "gossiprec.runs",

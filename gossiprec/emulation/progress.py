@@ -148,12 +148,12 @@ def sigterm_as_interrupt() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def stop_on_signals(progress: Progress) -> Iterator[StopRequest]:
+def stop_on_signals(progress: Progress, stop: StopRequest | None = None) -> Iterator[StopRequest]:
     """Treat the first signal as a request to stop at the next report, and the next one as Ctrl-C, until the body ends.
 
     Outside the main thread, or if a signal is ignored, nothing changes.
     """
-    stop = StopRequest()
+    stop = stop or StopRequest()
 
     def request(number: int, frame: FrameType | None) -> None:
         if stop.wanted:

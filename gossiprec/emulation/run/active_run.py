@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.base import MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
+from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
@@ -57,6 +58,31 @@ class RunCosts:
     attack_seconds: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Report:
+    """The results of a run at a report.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time; all events up to it have been carried out, and none after it.
+    round : int
+    metrics : dict of str to float
+        The values in ``metrics.csv``, by name.
+    attacks, findings : list of dict
+        The rows in ``attacks.csv`` and ``findings.csv``.
+    last : bool
+        Whether this is the last report.
+    """
+
+    time: float
+    round: int
+    metrics: dict[str, float]
+    attacks: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+    last: bool
+
+
 def _add_times(earlier: Mapping[str, float], later: Mapping[str, float]) -> dict[str, float]:
     """Return the sum of times by part, in the order of the later process."""
     return {part: earlier.get(part, 0.0) + later.get(part, 0.0) for part in (*later, *earlier)}
@@ -79,13 +105,18 @@ class ActiveRun:
     progress : Progress
     begin : ClockReadings
         The clock readings when work on the run began.
+
+    Attributes
+    ----------
+    report : Report or None
+        The last report, or None before the first one.
     """
 
     def __init__(
         self, prepared: PreparedRun, directory: RunDirectory, progress: Progress, begin: ClockReadings
     ) -> None:
-        self._prepared = prepared
-        self._directory = directory
+        self.prepared = prepared
+        self.directory = directory
         self._progress = progress
         self._begin = begin
         self._simulating = 0.0
@@ -94,6 +125,7 @@ class ActiveRun:
         self._timed.seconds.update(prepared.seconds)
         self._done = 0
         self._reached, self._rounds = 0.0, 0
+        self.report: Report | None = None
         split, evaluate = prepared.split, prepared.scenario.evaluate
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         defended = np.zeros(split.n_users, np.bool_)
@@ -118,7 +150,7 @@ class ActiveRun:
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )
         self._ledger = make_ledger(prepared)
-        self._recording = EventRecorder(directory.log, prepared)
+        self.recording = EventRecorder(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
         self._others = NoFollowers() if prepared.shard is None else ShardLeader(prepared, self._tape_runner)
 
@@ -130,7 +162,7 @@ class ActiveRun:
         NotImplementedError
             If an attack cannot return its state.
         """
-        prepared = self._prepared
+        prepared = self.prepared
         return {
             **{name: part.state() for name, part in self._parts().items()},
             "arena": prepared.executor.store.state(prepared.planner.needed_rows, now),
@@ -155,10 +187,10 @@ class ActiveRun:
         for name, part in parts.items():
             _check_entries(name, state[name], part.state())
             part.restore(state[name])
-        store = self._prepared.executor.store
-        store.grow(self._prepared.planner.capacity)
+        store = self.prepared.executor.store
+        store.grow(self.prepared.planner.capacity)
         store.restore(state["arena"])
-        for attack, attack_state in zip(self._prepared.attacks, state["attacks"], strict=True):
+        for attack, attack_state in zip(self.prepared.attacks, state["attacks"], strict=True):
             attack.restore(attack_state)
         self._done, self._reached = state["done"], state["reached"]
         self._utility_now = state["utility"]
@@ -167,38 +199,43 @@ class ActiveRun:
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the run that have a state, by name."""
         parts = {
-            "planner": self._prepared.planner,
+            "planner": self.prepared.planner,
             "carrier": self._tape_runner,
             "record": self._record,
             "findings": self._findings,
             "ledger": self._ledger,
-            "recording": self._recording,
-            "reducing": self._prepared.reducer,
-            "serving": self._prepared.serving,
-            "push_rounds": self._prepared.push_rounds,
-            "encoder": self._prepared.encoder,
-            "partial_views": self._prepared.partial_views,
+            "recording": self.recording,
+            "reducing": self.prepared.reducer,
+            "serving": self.prepared.serving,
+            "push_rounds": self.prepared.push_rounds,
+            "encoder": self.prepared.encoder,
+            "partial_views": self.prepared.partial_views,
             "validated": self._validated,
             "activity": self._activity,
         }
         return {name: part for name, part in parts.items() if part is not None}
 
-    def execute(self, stop: StopRequest, after: int = 0) -> None:
+    def execute(self, stop: StopRequest, after: int = 0) -> Iterator[None]:
         """Carry out the tape, segment by segment; continue after `after` reports if the state was restored.
+
+        It yields before the first event and after each report. No event is half done then, and the time until the next
+        request does not count as time of the run.
 
         Raises
         ------
         KeyboardInterrupt
-            At a report before the last, if a stop is requested; a checkpoint of the report then exists.
+            If a stop is requested before the last report; a checkpoint of the report before then exists.
         """
-        prepared, tape_runner = self._prepared, self._tape_runner
+        prepared, tape_runner = self.prepared, self._tape_runner
         checkpoints = CheckpointWriter(
-            self._directory, prepared.scenario.checkpoint, self._progress, done=self._earlier.rounds
+            self.directory, prepared.scenario.checkpoint, self._progress, done=self._earlier.rounds
         )
         self._progress.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False
         try:
             self._others.begin(after)
+            if (yield from self._pause(stop)):
+                raise KeyboardInterrupt
             for number, tick in enumerate(
                 prepared.schedule.play(
                     tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
@@ -207,12 +244,12 @@ class ActiveRun:
             ):
                 with self._timed("log"):
                     self._others.gather_sizes()
-                    self._recording.write(*tape_runner.take_segments(), until=tick.time, last=tick.last)
+                    self.recording.write(*tape_runner.take_segments(), until=tick.time, last=tick.last)
                 updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
-                self._report(tick.time, tick.round, self._times().simulating)
-                ends_here = stop.wanted and not tick.last
+                self._report(tick.time, tick.round, self._times().simulating, last=tick.last)
+                ends_here = (yield from self._pause(stop)) and not tick.last
                 with self._timed("checkpoints"):
                     state = functools.partial(self._full_state, tick.time)
                     checkpoints.at_report(tick, number, state, at_once=ends_here)
@@ -224,6 +261,15 @@ class ActiveRun:
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
             checkpoints.finish(wanted=not complete)
+
+    def _pause(self, stop: StopRequest) -> Generator[None, None, bool]:
+        """Yield, leave the time until the next request out of the run's times, and return whether a stop is wanted."""
+        before = read_clocks()
+        yield
+        idle = [now - then for now, then in zip(read_clocks(), before, strict=True)]
+        self._begin = ClockReadings(*(begin + time for begin, time in zip(self._begin, idle, strict=True)))
+        self._simulating += idle[0]
+        return stop.wanted
 
     def _full_state(self, now: float) -> dict[str, Any]:
         self._others.gather_full_state()
@@ -240,12 +286,12 @@ class ActiveRun:
             processor=before.processor + now.processor - self._begin.processor,
             peak_rss_mib=max(before.peak_rss_mib, peak_rss_mib()),
             seconds=_add_times(before.seconds, seconds),
-            attack_seconds=_add_times(before.attack_seconds, attack_seconds_by_label(self._prepared.meters)),
+            attack_seconds=_add_times(before.attack_seconds, attack_seconds_by_label(self.prepared.meters)),
         )
 
-    def _report(self, at: float, round_: int, seconds: float) -> None:
+    def _report(self, at: float, round_: int, seconds: float, *, last: bool) -> None:
         """Score the models and the attacks, and write the results."""
-        prepared = self._prepared
+        prepared = self.prepared
         with self._timed("utility"):
             inputs = self._others.gather_metric_inputs(self._utility)
             self._utility_now = self._utility.measure(prepared.planner.current, inputs)
@@ -265,18 +311,19 @@ class ActiveRun:
             findings = self._findings.note(reported, time=at, round=round_)
         with self._timed("log"):
             updates, pushes = prepared.planner.updates, prepared.planner.pushes
-            spent = self._ledger.changes(updates, pushes, self._recording.coordinates(pushes))
-            self._recording.spend(*spent, time=at)
-            self._recording.mark("round", time=at, round=round_)
-            self._recording.mark("evaluate", time=at, round=round_)
+            spent = self._ledger.changes(updates, pushes, self.recording.coordinates(pushes))
+            self.recording.spend(*spent, time=at)
+            self.recording.mark("round", time=at, round=round_)
+            self.recording.mark("evaluate", time=at, round=round_)
             metrics = [*self._metrics(round_, findings)]
-            self._directory.metrics.append(
+            self.directory.metrics.append(
                 {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
             )
-            self._directory.attacks.append(rows)
-            self._directory.findings.append(
+            self.directory.attacks.append(rows)
+            self.directory.findings.append(
                 {**row, "labels": labels_to_json(row["labels"])} for row in findings
             )
+        self.report = Report(at, round_, dict(metrics), rows, findings, last)
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
         headline.update(list(self._utility_now.items())[:1])
         self._progress.tick(
@@ -293,15 +340,15 @@ class ActiveRun:
 
     def _traffic(self) -> dict[str, Any]:
         """Return the counts of messages by outcome, unless every message simply arrives."""
-        if self._prepared.has_ideal_network:
+        if self.prepared.has_ideal_network:
             return {}
-        online = self._prepared.protocol.availability.mean_online(self._reached)
-        return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
+        online = self.prepared.protocol.availability.mean_online(self._reached)
+        return {"network": self.recording.traffic.summary(online), "messages": self.recording.traffic.sent}
 
     def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | Finding]]:
         """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
-        observers = self._prepared.scenario.observers  # without the attack on uploads, which comes last
-        for choice, meter in zip(observers, self._prepared.meters[: len(observers)], strict=True):
+        observers = self.prepared.scenario.observers  # without the attack on uploads, which comes last
+        for choice, meter in zip(observers, self.prepared.meters[: len(observers)], strict=True):
             findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
             unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
             if unannounced:
@@ -311,33 +358,41 @@ class ActiveRun:
                 )
             for finding in itertools.chain(meter.attack.guesses(), findings):
                 yield choice.name, finding
-        for part in self._prepared.reporting_parts:
+        for part in self.prepared.reporting_parts:
             for measure, value in part.findings().items():
                 yield registry_name(part), Finding(measure, {}, value)
+
+    def model(self, node: int) -> F32:
+        """Return a copy of the present model of a node, a row in the layout of the run."""
+        prepared, nodes = self.prepared, np.array([node], np.int64)
+        if prepared.shard is not None:
+            prepared.shard.bring(nodes)
+        row: F32 = prepared.executor.store.models(prepared.planner.current, nodes)[0].astype(np.float32)
+        return row
 
     def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()
         for name in ("predicted_fraction_met", "predicted_fraction_heard"):
-            predicted = getattr(self._prepared.protocol, name)(round_)
+            predicted = getattr(self.prepared.protocol, name)(round_)
             if predicted is not None:
                 yield name, predicted
         yield from membership_metric_rows(findings)
 
     def close(self, status: str) -> None:
         """Write the final records and end the run."""
-        prepared = self._prepared
+        prepared = self.prepared
         self._progress.phase("measuring positions")
         with self._timed("positions"):
             of_attacks = [*attack_measures(self._record), *self._findings.per_node()]
-            write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
+            write_positions(self.directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         remarks = self._remarks()
-        notes = [*self._directory.notes, *remarks.notes(), *prepared.reducer.notes()]
+        notes = [*self.directory.notes, *remarks.notes(), *prepared.reducer.notes()]
         times = self._times()
-        self._directory.write_adversaries(self._record.adversaries())
-        self._directory.write_hits(self._record.hits())
+        self.directory.write_adversaries(self._record.adversaries())
+        self.directory.write_hits(self._record.hits())
         if prepared.scenario.evaluate.keep_version:
-            self._directory.write_version(prepared.coordinator_tables())
-        self._directory.write_summary(
+            self.directory.write_version(prepared.coordinator_tables())
+        self.directory.write_summary(
             {
                 **prepared.sizes(),
                 "status": status,
@@ -365,20 +420,20 @@ class ActiveRun:
                 **prepared.protocol.report(),
                 **prepared.reducer.report(),
                 **self._recommender_report(),
-                "bytes": self._recording.traffic.bytes,
+                "bytes": self.recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
                 **remarks.summary(),
                 **({"notes": notes} if notes else {}),
             }
         )
-        self._directory.finish(status)
+        self.directory.finish(status)
         if status == "complete":
             self._note_rate(times)
 
     def _recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, with the figures of its attack on uploads."""
-        prepared = self._prepared
+        prepared = self.prepared
         report = prepared.recommender_report()
         for meter in prepared.meters:
             attack = meter.attack
@@ -390,7 +445,7 @@ class ActiveRun:
 
     def _remarks(self) -> Remarks:
         """Return the remarks on the utility at the last report."""
-        prepared = self._prepared
+        prepared = self.prepared
         with self._timed("utility"):
             baselines, tied = self._utility.baselines(), self._utility.tied
         tie = None
@@ -405,7 +460,7 @@ class ActiveRun:
 
     def _note_rate(self, times: RunCosts) -> None:
         """Record the speed of the run, for later estimates."""
-        prepared = self._prepared
+        prepared = self.prepared
         mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())
         samples = prepared.mode.samples_per_epoch(mean, prepared.protocol.n_users)
         work = training_work(prepared.model, prepared.layout, epochs=self._done, samples=samples)

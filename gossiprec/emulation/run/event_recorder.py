@@ -18,6 +18,7 @@ from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.network.sim.availability import Availability
 from gossiprec.runs import EventWriter
 from gossiprec.runs.checkpoint_state import Stateful, check_state
+from gossiprec.runs.reader import Columns
 from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 
 if TYPE_CHECKING:
@@ -184,6 +185,11 @@ class EventRecorder(Stateful):
     log : EventWriter
     prepared : PreparedRun
         Views are logged, when they change, if nodes send to the whole view when they wake.
+
+    Attributes
+    ----------
+    messages : mapping of str to ndarray
+        The columns of the messages that were delivered between the last two reports.
     """
 
     checkpointed = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
@@ -213,6 +219,7 @@ class EventRecorder(Stateful):
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last segment
         self._sessions = _sessions(protocol.availability)
         self.traffic = TrafficCounters()
+        self.messages: Columns = {}
 
     def state(self) -> dict[str, Any]:
         """Return the state that links the next tape segment to earlier ones, for a checkpoint."""
@@ -273,13 +280,12 @@ class EventRecorder(Stateful):
             arrived = segment.kind == TapeEvent.DELIVER
             ready, queued = segment.ready[arrived], segment.queued[arrived]
             self._write_drops(segment)
-        self._log.append(
-            "message",
-            {
-                "time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size,
-                "queued": queued,
-            },
-        )  # fmt: skip
+        messages: Columns = {
+            "time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size,
+            "queued": queued,
+        }  # fmt: skip
+        self._log.append("message", messages)
+        self.messages = messages
         self.traffic.count(segment, sizes, from_coordinator, time - sent_at, queued)
         self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
@@ -151,13 +151,28 @@ class ResumeOptions:
     from_start: bool = False
 
 
+RunSteps: TypeAlias = Generator[ActiveRun, None, Run]
+"""A run that is carried out between requests for the next item, and then returned; see :meth:`ActiveRun.execute`."""
+
+
+def finish_steps(steps: RunSteps) -> Run:
+    """Carry out the rest of a run, and return it."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            run: Run = end.value
+            return run
+
+
 def execute_run(
     make: Callable[[Progress], ActiveRun],
     directory: RunDirectory,
     options: RunOptions,
     *,
+    stop: StopRequest | None = None,
     after: int = 0,
-) -> Run:
+) -> RunSteps:
     """Carry out a run, or the rest of it after `after` reports, and close its directory however it ends.
 
     Parameters
@@ -166,22 +181,31 @@ def execute_run(
         Returns the run, given its progress.
     directory : RunDirectory
     options : RunOptions
+    stop : StopRequest, optional
+        A request that the caller can make at any time.
     after : int
         The number of reports before it.
+
+    Yields
+    ------
+    ActiveRun
+        Before its first event and at each report.
 
     Returns
     -------
     Run
-        Complete, or interrupted by Ctrl-C.
+        Complete, or interrupted by Ctrl-C or on request.
     """
+    stop = stop or StopRequest()
     try:
         with (
             run_trackers(options.trackers, options.progress, directory.path, resumed=after > 0) as progress,
-            stop_on_signals(progress) if options.graceful_stop else nullcontext(StopRequest()) as stop,
+            stop_on_signals(progress, stop) if options.graceful_stop else nullcontext(),
         ):
             run = make(progress)
             try:
-                run.execute(stop, after)
+                for _ in run.execute(stop, after):
+                    yield run
                 status = "complete"
             except KeyboardInterrupt:
                 status = "interrupted"
@@ -250,11 +274,13 @@ class ReopenedRun:
             If the checkpoint does not fit this run, even if that is found later.
         """
         try:
-            return execute_run(
-                lambda progress: self._restore(progress, begin),
-                self.directory,
-                options,
-                after=self.stamp.tick,
+            return finish_steps(
+                execute_run(
+                    lambda progress: self._restore(progress, begin),
+                    self.directory,
+                    options,
+                    after=self.stamp.tick,
+                )
             )
         except _UNFIT as error:
             raise OtherRunError(

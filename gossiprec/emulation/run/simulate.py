@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import yaml
 
@@ -19,7 +19,7 @@ from gossiprec.compute.shards.channel import ShardLostError
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
-from gossiprec.emulation.progress import ClockReadings, read_clocks
+from gossiprec.emulation.progress import ClockReadings, StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
     FORMER_KEYWORDS,
@@ -27,9 +27,11 @@ from gossiprec.emulation.run.execution import (
     ResumeOptions,
     RunKeywords,
     RunOptions,
+    RunSteps,
     SimulateKeywords,
     check_manifest,
     execute_run,
+    finish_steps,
     make_run_options,
     reopen_run,
     restart_hint,
@@ -44,11 +46,12 @@ from gossiprec.runs.run_directory import check_path_free
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
 
+ScenarioSource: TypeAlias = Scenario | str | os.PathLike[str] | Mapping[str, Any]
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
 
 
 def simulate(
-    scenario: Scenario | str | os.PathLike[str] | Mapping[str, Any],
+    scenario: ScenarioSource,
     *,
     overrides: Iterable[str] = (),
     out: str | os.PathLike[str] | None = None,
@@ -88,23 +91,30 @@ def simulate(
     """
     begin = read_clocks()
     run_options = make_run_options(**present_keywords("simulate", options, SimulateKeywords, FORMER_KEYWORDS))
-    if not isinstance(scenario, Scenario):
-        scenario = load_scenario(scenario, list(overrides))
-    path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
+    scenario, path = scenario_and_path(scenario, overrides, out)
     if on_exists == "new":
-        path = _free_path(path)
+        path = free_path(path)
     elif on_exists == "reuse" and (earlier := _same_run(path, scenario)):
         return earlier
     overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
     check_path_free(path, overwrite=overwrite)
 
     def first() -> Run:
-        return start_run(scenario, path, run_options, begin=begin, overwrite=overwrite)
+        return finish_steps(start_run(scenario, path, run_options, begin=begin, overwrite=overwrite))
 
     return run_with_recovery(first, path, run_options, ResumeOptions())
 
 
-def _free_path(path: Path) -> Path:
+def scenario_and_path(
+    scenario: ScenarioSource, overrides: Iterable[str], out: str | os.PathLike[str] | None
+) -> tuple[Scenario, Path]:
+    """Return a typed scenario and the directory of its run."""
+    if not isinstance(scenario, Scenario):
+        scenario = load_scenario(scenario, list(overrides))
+    return scenario, Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
+
+
+def free_path(path: Path) -> Path:
     """Return the path or, if it exists, the first free path with a number after it."""
     names = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
     return next(path for path in names if not path.exists())
@@ -211,9 +221,15 @@ def run_with_recovery(
 
 
 def start_run(
-    scenario: Scenario, path: Path, options: RunOptions, *, begin: ClockReadings, overwrite: bool
-) -> Run:
-    """Run a scenario in a new run directory until it ends or a shard dies."""
+    scenario: Scenario,
+    path: Path,
+    options: RunOptions,
+    *,
+    begin: ClockReadings,
+    overwrite: bool,
+    stop: StopRequest | None = None,
+) -> RunSteps:
+    """Run a scenario in a new run directory until it ends or a shard dies; see :func:`execute_run`."""
     with _make_shard_group(scenario, options) as shards:
         prepared = prepare(
             scenario,
@@ -235,8 +251,13 @@ def start_run(
             overwrite=overwrite,
         )
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
-        return execute_run(
-            lambda progress: ActiveRun(prepared, directory, progress, begin), directory, options
+        return (
+            yield from execute_run(
+                lambda progress: ActiveRun(prepared, directory, progress, begin),
+                directory,
+                options,
+                stop=stop,
+            )
         )
 
 
@@ -280,9 +301,8 @@ def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: Re
             f"{run.path} has no checkpoint: the run ended before the first one was written (scenario "
             "section `checkpoint`); " + restart_hint(run.path)
         )
-    return start_run(
-        scenario, run.path, replace(options, use_cached_kernels=False), begin=begin, overwrite=True
-    )
+    options = replace(options, use_cached_kernels=False)
+    return finish_steps(start_run(scenario, run.path, options, begin=begin, overwrite=True))
 
 
 def _make_shard_group(scenario: Scenario, options: RunOptions) -> ShardGroup:

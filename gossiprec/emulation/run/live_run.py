@@ -1,0 +1,289 @@
+"""A run that is carried out in steps from Python, from report to report."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Literal, NamedTuple, TypeVar, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.arrays import F32
+from gossiprec.base.errors import LogError, ScenarioError
+from gossiprec.emulation.progress import StopRequest, read_clocks
+from gossiprec.emulation.run.active_run import ActiveRun, Report
+from gossiprec.emulation.run.execution import (
+    FORMER_KEYWORDS,
+    RunSteps,
+    SimulateKeywords,
+    finish_steps,
+    make_run_options,
+)
+from gossiprec.emulation.run.simulate import ScenarioSource, free_path, scenario_and_path, start_run
+from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.old_names import present_keywords
+from gossiprec.runs import Run, open_run
+from gossiprec.runs.run_directory import check_path_free
+
+
+class DeliveredMessage(NamedTuple):
+    """A message that was delivered, as in the event log.
+
+    Attributes
+    ----------
+    time : float
+        When it was delivered.
+    sender, receiver : int
+    sent_at : float
+    size_bytes : int
+    queued : float
+        Delay caused by other messages on shared bandwidth.
+    """
+
+    time: float
+    sender: int
+    receiver: int
+    sent_at: float
+    size_bytes: int
+    queued: float
+
+
+OnReport = TypeVar("OnReport", bound=Callable[[Report], object])
+OnMessage = TypeVar("OnMessage", bound=Callable[[DeliveredMessage], object])
+
+
+class LiveRun(AbstractContextManager["LiveRun"]):
+    """A run that stands before its first event or at a report, and continues on request.
+
+    Made by :func:`gossiprec.prepare`. It is a context manager that closes the run, and an iterator over the reports
+    that are left.
+
+    Attributes
+    ----------
+    path : Path
+        The run directory.
+
+    Notes
+    -----
+    A step ends at a report, because only there a state of the run exists. Between two reports the control plane has
+    long played the events, and local updates are computed in waves, in an order that is not that of virtual time. At a
+    report all events up to its time have been carried out, and none after it. ``evaluate.every`` and ``evaluate.also``
+    define where reports are.
+    """
+
+    def __init__(self, steps: RunSteps, stop: StopRequest) -> None:
+        self._steps, self._stop = steps, stop
+        self._ended: Run | None = None
+        self._on_report: list[Callable[[Report], object]] = []
+        self._on_message: list[Callable[[DeliveredMessage], object]] = []
+        self._active: ActiveRun = next(steps)
+        self.path = self._active.directory.path
+
+    def __repr__(self) -> str:
+        """Return path, virtual time, and the status if the run has ended."""
+        return f"<LiveRun {self.path}: time {self.time:g}{f', {self._ended.status}' if self._ended else ''}>"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the run."""
+        self.close()
+
+    def __iter__(self) -> Iterator[Report]:
+        """Yield each report that is left."""
+        while self.report is None or not self.report.last:
+            yield self.step()
+
+    @property
+    def report(self) -> Report | None:
+        """The last report; None before the first one."""
+        return self._active.report
+
+    @property
+    def time(self) -> float:
+        """Virtual time: of the last report, or 0."""
+        return self.report.time if self.report else 0.0
+
+    @property
+    def round(self) -> int:
+        """Rounds so far: at the last report, or 0."""
+        return self.report.round if self.report else 0
+
+    def step(self) -> Report:
+        """Carry the run on to its next report, call the callbacks, and return it.
+
+        Raises
+        ------
+        LogError
+            If the run has ended, or has made its last report.
+        KeyboardInterrupt
+            On Ctrl-C: the run is then closed, and can be resumed from its last checkpoint.
+        GossipRecError
+            As in :func:`gossiprec.simulate`.
+        """
+        self._check_open()
+        if self.report and self.report.last:
+            raise LogError(f"{self.path} has made its last report, at time {self.time:g}; call finish()")
+        try:
+            next(self._steps)
+        except StopIteration as end:  # by Ctrl-C
+            self._ended = end.value
+            raise KeyboardInterrupt from None
+        report = self._active.report
+        assert report is not None, "a run that continues makes a report"
+        if self._on_message:
+            columns = self._active.recording.messages
+            for row in zip(*(columns[name].tolist() for name in DeliveredMessage._fields), strict=True):
+                for told in self._on_message:
+                    told(DeliveredMessage(*row))
+        for tell in self._on_report:
+            tell(report)
+        return report
+
+    def until(self, time: float) -> list[Report]:
+        """Carry the run on to its first report at `time` or later, or to its last one; return the reports passed.
+
+        Raises
+        ------
+        ScenarioError
+            If `time` is not a number.
+        GossipRecError
+            As in :meth:`step`.
+        """
+        if math.isnan(time):
+            raise ScenarioError(f"until: found {time}; expected a virtual time, such as 20.0")
+        self._check_open()
+        found: list[Report] = []
+        while self.time < time and not (self.report and self.report.last):
+            found.append(self.step())
+        return found
+
+    def model(self, node: int) -> dict[str, npt.NDArray[np.float32]]:
+        """Return a copy of the present model of a node: each block of the model by its name, in float32.
+
+        Blocks of users and of items have a row for each; a node that keeps only its own user's row has one row. A
+        coordinator has the node id after the last user's. A client without a model has its own row, with the last
+        version of the coordinator.
+
+        Parameters
+        ----------
+        node : int
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such node, or the run is divided among shards and has made no report.
+        LogError
+            If the run is divided and has ended.
+        """
+        prepared = self._active.prepared
+        if not 0 <= node < prepared.protocol.n_nodes:
+            most = prepared.protocol.n_nodes - 1
+            raise ScenarioError(f"model: found node {node}; expected a node id from 0 to {most}")
+        if prepared.shard is not None:
+            self._check_open()
+            if self.report is None:
+                raise ScenarioError("model: the other shards have not begun; call step() first")
+        return _blocks(prepared.layout, self._active.model(node))
+
+    def on_report(self, callback: OnReport) -> OnReport:
+        """Call a function with each following report; usable as a decorator."""
+        self._on_report.append(callback)
+        return callback
+
+    def on_message(self, callback: OnMessage) -> OnMessage:
+        """Call a function with each following message that is delivered; usable as a decorator.
+
+        Messages come at the next report, in the order of the event log and before the callbacks of the report. Their
+        content is gone by then: what looks into messages is an attack (``docs/extending.md``).
+        """
+        self._on_message.append(callback)
+        return callback
+
+    def finish(self) -> Run:
+        """Carry out the rest of the run and return it; the files have the bytes of :func:`gossiprec.simulate`.
+
+        Raises
+        ------
+        GossipRecError
+            As in :meth:`step`.
+        """
+        if self._ended is None:
+            for _ in self:
+                pass
+            self._ended = finish_steps(self._steps)
+        return self._ended
+
+    def close(self) -> Run:
+        """End the run here, and return it.
+
+        It is marked ``interrupted`` with a checkpoint of the last report, from which :func:`gossiprec.resume`
+        continues; before the first report, or if the scenario wants no checkpoints, without one. After the last report
+        it is complete.
+        """
+        if self._ended is None:
+            self._stop.wanted = True
+            try:
+                self._ended = finish_steps(self._steps)
+            finally:
+                self._ended = self._ended or open_run(self.path)
+        return self._ended
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            status = self._ended.status
+            hint = "" if status == "complete" else f", or continue it: gossiprec resume {self.path}"
+            raise LogError(f"{self.path} has ended ({status}); open it with gossiprec.open_run{hint}")
+
+
+def _blocks(layout: Layout, row: F32) -> dict[str, npt.NDArray[np.float32]]:
+    """Return the blocks of a row by name."""
+    shapes = layout.tables
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+    parts = np.split(row[: ends[-1]], ends[:-1])
+    tables = {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    return layout.named(tables)
+
+
+def prepare(
+    scenario: ScenarioSource,
+    *,
+    overrides: Iterable[str] = (),
+    out: str | os.PathLike[str] | None = None,
+    on_exists: Literal["refuse", "overwrite", "new"] = "refuse",
+    **options: Unpack[SimulateKeywords],
+) -> LiveRun:
+    """Prepare the run of a scenario, to be carried out in steps.
+
+    Parameters
+    ----------
+    scenario : Scenario, path or mapping
+        As for :func:`gossiprec.simulate`, like `overrides` and `out`.
+    overrides : iterable of str
+    out : path, optional
+    on_exists : {"refuse", "overwrite", "new"}
+        The handling of an earlier run there.
+    **options
+        As in :func:`gossiprec.simulate`.
+
+    Returns
+    -------
+    LiveRun
+        It stands before its first event, and holds the directory until it is closed.
+
+    Raises
+    ------
+    GossipRecError
+        As in :func:`gossiprec.simulate`.
+    """
+    begin, stop = read_clocks(), StopRequest()
+    run_options = make_run_options(**present_keywords("prepare", options, SimulateKeywords, FORMER_KEYWORDS))
+    scenario, path = scenario_and_path(scenario, overrides, out)
+    path = free_path(path) if on_exists == "new" else path
+    overwrite = on_exists == "overwrite"
+    check_path_free(path, overwrite=overwrite)
+    return LiveRun(start_run(scenario, path, run_options, begin=begin, overwrite=overwrite, stop=stop), stop)
