@@ -182,7 +182,8 @@ def _print_results(run: Run, *, as_json: bool) -> None:
     if summary.get("findings"):
         if not summary["attacks"]:
             click.echo()
-        console.print(summary_text.finding_table(summary["findings"]))
+        for table in summary_text.finding_tables(summary["findings"]):
+            console.print(table)
         click.echo()
     click.echo(summary_text.format_footer(summary, run.path))
     if noted := summary_text.format_notes(summary):

@@ -148,18 +148,34 @@ FINDINGS_SHOWN = 20
 """Rows of findings in the closing table."""
 
 
+def finding_tables(findings: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """Return a table for each set of measures that attacks report together."""
+    of_line: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for found in findings:
+        of_line.setdefault((found["attack"], str(found["labels"])), []).append(found)
+    tables: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for line in of_line.values():
+        tables.setdefault(tuple(found["measure"].removeprefix("group_") for found in line), []).extend(line)
+    return [finding_table(each) for each in tables.values()]
+
+
 def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of a summary's findings: one row per attack and labels, one column per measure."""
+    """Return a table of a summary's findings: one row per attack and labels, one column per measure.
+
+    Results of groups of users are in the columns of all users, with their group among the labels.
+    """
     table = plain_table()
-    measures = list(dict.fromkeys(found["measure"] for found in findings))
+    names = {found["measure"]: found["measure"].removeprefix("group_") for found in findings}
+    measures = list(dict.fromkeys(names.values()))
     lines: dict[tuple[str, str], dict[str, float | None]] = {}
     for found in findings:
         labels = ", ".join(f"{name} {value}" for name, value in found["labels"].items())
-        lines.setdefault((found["attack"], labels), {})[found["measure"]] = found["value"]
+        lines.setdefault((found["attack"], labels), {})[names[found["measure"]]] = found["value"]
     for heading in ("attack", "labels"):
         table.add_column(heading, vertical="bottom", overflow="fold")
     for measure in measures:
-        table.add_column(measure, justify="right", vertical="bottom", overflow="fold")
+        heading = measure.replace("_", "\n") if len(measures) > 3 else measure
+        table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=6)
     for about, values in list(lines.items())[:FINDINGS_SHOWN]:
         table.add_row(*about, *(format_number(values.get(measure)) for measure in measures))
     left_out = len(lines) - FINDINGS_SHOWN

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -79,6 +80,8 @@ class AttackSelection:
 
 
 EVERYTHING = AttackSelection()
+GUESSES = ("mia_", "item_")
+"""Beginnings of the measures of guesses at items."""
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
@@ -187,6 +190,33 @@ def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
         key = AttackKey(name, observer, relevance, float(f"{momentum:g}"), size)
         rows.setdefault(key, []).append(row)
     return {key: {column: columns[column][own] for column in columns} for key, own in rows.items()}
+
+
+GuessKey = tuple[str, str, str]
+"""Run, measure, and labels as JSON text of the results of guesses at items."""
+
+
+def guess_curves(
+    run: Run, name: str, attacks: Iterable[AttackKey], selection: AttackSelection = EVERYTHING
+) -> dict[GuessKey, Columns]:
+    """Return the results of guesses at items in ``findings.csv``, unless users are ranked by the same guesses."""
+    columns = run.findings
+    ranked = {(key.observer, key.relevance, key.momentum) for key in attacks}
+    rows: dict[GuessKey, list[int]] = {}
+    about = (columns[field].tolist() for field in ("measure", "labels")) if columns else ((), ())
+    for row, (measure, labels) in enumerate(zip(*about, strict=True)):
+        if measure.startswith(GUESSES):
+            rows.setdefault((name, measure, labels), []).append(row)
+    found = {}
+    for key, own in rows.items():
+        labels = json.loads(key[2])
+        parts = tuple(labels.get(field) for field in ("observer", "relevance", "momentum"))
+        wanted = (selection.observers, selection.relevances, selection.momenta)
+        if parts not in ranked and all(
+            not some or part in some for part, some in zip(parts, wanted, strict=True)
+        ):
+            found[key] = {column: columns[column][own] for column in ("time", "round", "value")}
+    return found
 
 
 def ranking_metrics(run: Run) -> dict[str, Columns]:

@@ -3,7 +3,8 @@
 There is one column per clock. The rows are AAC (one row per relevance rule, momentum, community size or run that is
 not a line of a panel), the upper bound, and the utility of the recommendations. The upper bound is the fraction of
 the communities met so far. It is drawn thin next to each AAC curve if the scale of AAC holds it, and in full in a
-separate row: late in a run it is often several times larger. Runs without attacks have only rows of utility.
+separate row: late in a run it is often several times larger. Guesses at items have a row for each attack that ranks
+no user by them. Runs without attacks have only rows of utility.
 
 References
 ----------
@@ -12,6 +13,7 @@ arXiv:2306.08929: AAC by round, its random bound K/N and its upper bound.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,21 +30,24 @@ from gossiprec.figures.attack_selection import (
     FIELDS,
     AttackKey,
     AttackSelection,
+    GuessKey,
     PanelLayout,
     arrange_panels,
     attack_curves,
     group_keys,
+    guess_curves,
     ranking_metrics,
     require_attacks,
     run_names,
     select_attacks,
 )
 from gossiprec.figures.figure_files import Cell, write_figure
-from gossiprec.measures.selectors import split_baseline_name
+from gossiprec.measures.selectors import split_baseline_name, unlisted_labels
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
 
 Attacks = dict[AttackKey, Columns]
+Guesses = dict[GuessKey, Columns]
 Utility = dict[tuple[str, str], Columns]
 """Columns time, round and value, by run and metric."""
 
@@ -108,13 +113,14 @@ class CurveRow:
         return [curve.points_by_clock(clock) for curve in self.curves]
 
 
-def curve_rows(attacks: Attacks, utility: Utility) -> list[CurveRow]:
+def curve_rows(attacks: Attacks, utility: Utility, guesses: Guesses | None = None) -> list[CurveRow]:
     """Return the rows of the figure from top to bottom."""
     layout = arrange_panels(list(attacks), columns=False)
     lines = list(dict.fromkeys(getattr(key, layout.line) for key in attacks))
     return [
         *_same_scale(_accuracy_rows(attacks, layout, lines)),
         *_bound_rows(attacks, layout, lines),
+        *_guess_rows(guesses or {}),
         *_same_scale(_utility_rows(utility, layout, lines)),
     ]
 
@@ -174,6 +180,30 @@ def _bound_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> l
     return rows
 
 
+def _guess_rows(guesses: Guesses) -> list[CurveRow]:
+    """Return a row for each attack and run, with a line for each measure."""
+    several = len({run for run, *_ in guesses}) > 1
+    rows: dict[tuple[str, str], list[GuessKey]] = {}
+    for key in guesses:
+        rows.setdefault((key[0], key[2]), []).append(key)
+    found = []
+    for (run, labels), keys in rows.items():
+        words = [f"{name} {value}" for name, value in json.loads(labels).items()]
+        curves = [
+            RunCurve(_guess_name(key[1]), style.line_style(place), guesses[key], "value")
+            for place, key in enumerate(keys)
+        ]
+        found.append(
+            CurveRow(", ".join(["Guesses of items", *([run] if several else []), *words]), "guesses", curves)
+        )
+    return found
+
+
+def _guess_name(measure: str) -> str:
+    """Return the name of a line, such as ``tpr at 1``."""
+    return measure.partition("_")[2].replace("_", " ")
+
+
 def _utility_rows(utility: Utility, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
     runs = list(dict.fromkeys([*(lines if layout.line == "run" else ()), *(run for run, _ in utility)]))
     own = [key for key in utility if not split_baseline_name(key[1])[1]]
@@ -222,7 +252,7 @@ CLOCKS = {"round": "round", "time": "virtual time (mean wake periods)"}
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EVERYTHING) -> list[Path]:
-    """Draw AAC with its bounds, and utility, against both clocks; return the files written.
+    """Draw AAC with its bounds, guesses at items, and utility, against both clocks; return the files written.
 
     Raises
     ------
@@ -238,18 +268,33 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EV
         for run, name in zip(runs, names, strict=True)
         for metric, points in ranking_metrics(run).items()
     }
-    if attacks or not utility or selection != EVERYTHING:
+    guesses = {
+        key: points
+        for run, name in zip(runs, names, strict=True)
+        for key, points in guess_curves(run, name, attacks, selection).items()
+    }
+    if guesses and not any(map(selection.accepts, attacks)):
+        attacks = {}
+    elif attacks or not utility or selection != EVERYTHING:
         require_attacks(runs, file="attacks.csv")
         attacks = {key: attacks[key] for key in select_attacks(list(attacks), selection)}
-    header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility)
-    return write_figure(out_stem, header, _cells(attacks, utility), lambda: _figure(rows))
+    header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility, guesses)
+    return write_figure(out_stem, header, _cells(attacks, utility, guesses), lambda: _figure(rows))
 
 
-def _cells(attacks: Attacks, utility: Utility) -> list[list[Cell]]:
+def _cells(attacks: Attacks, utility: Utility, guesses: Guesses) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for key, points in attacks.items():
         for quantity in QUANTITIES:
             rows += [[*key.cells(), quantity, *point] for point in _points(points, quantity)]
+    for (run, measure, text), points in guesses.items():
+        labels = json.loads(text)
+        others = ",".join(f"{name}={value}" for name, value in unlisted_labels(labels).items())
+        about: list[Cell] = [run, *(labels.get(name, "") for name in FIELDS[1:])]
+        rows += [
+            [*about, f"{measure}[{others}]" if others else measure, *point]
+            for point in _points(points, "value")
+        ]
     for (run, metric), points in utility.items():
         rows += [[run, "", "", "", "", metric, *point] for point in _points(points, "value")]
     return rows

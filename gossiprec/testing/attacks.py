@@ -16,6 +16,7 @@ import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import RATES
+from gossiprec.adversaries.attacks.item_scores import ITEM_MEASURES
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.isolation import is_foreign_class
 from gossiprec.compute.executors import EXECUTORS
@@ -68,7 +69,7 @@ class _Outcome:
             _check_share("aac", row["aac"])
         kept = {_about(row) for row in self.summary.get("findings", [])}
         for row in self._rows("findings.csv"):
-            if row["measure"] in RATES:
+            if row["measure"] in (*RATES, *ITEM_MEASURES):
                 _check_share(row["measure"], row["value"])
             about = _about({**row, "labels": json.loads(row["labels"])})
             assert about in kept, (
@@ -346,6 +347,13 @@ def _count_checked(run: Run, about: str, *, ranked_equally: bool) -> int:
                 f"guess finds {guessing:.3f}"
             )
         n_checked += len(accuracies)
+    for found in (run.summary or {}).get("findings", ()) if ranked_equally else ():
+        if found["measure"] == "item_auc" and found["value"] is not None:
+            assert abs(found["value"] - 0.5) < ROUNDING, (
+                f"{about} has an AUC of {found['value']:.3f} although all models are equal; scores that do not "
+                "depend on the models must not know the items of their victims"
+            )
+            n_checked += 1
     return n_checked
 
 

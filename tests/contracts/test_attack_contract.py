@@ -32,7 +32,7 @@ CASES = {
         *({**CDA, **who} for who in (*OBSERVERS, PLACED)),
         *({**CDA, **who, **OWN} for who in OBSERVERS),
     ],
-    "entropy-mia": [{**MIA, **who} for who in OBSERVERS],
+    "entropy-mia": [{**MIA, **who, "item_scores": who is not SINGLE} for who in OBSERVERS],
     "aia": [{"community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}],
 }
 """Options of each attack; one that is not here is checked with its defaults."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.adversaries.attacks.findings import Finding, TableKey
+from gossiprec.adversaries.attacks.item_scores import ItemScores
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
@@ -351,6 +352,10 @@ class Attack(ABC):
 
     def guesses(self) -> Iterable[MembershipGuesses]:
         """Return guesses about single training items, one per observer and momentum, if the attack makes any."""
+        return ()
+
+    def item_scores(self) -> Iterable[ItemScores]:
+        """Return scores of single items of victims, each with labels of its own, if the attack computes any."""
         return ()
 
     def findings(self, now: float) -> Iterable[Finding]:

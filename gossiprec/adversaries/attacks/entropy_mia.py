@@ -21,13 +21,16 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.base import AttackContext, MembershipGuesses
 from gossiprec.adversaries.attacks.findings import RATES, as_unique_list, shortest_decimal
 from gossiprec.adversaries.attacks.individual_observers import IndividualObservers
+from gossiprec.adversaries.attacks.item_scores import ITEM_MEASURES, ItemScores
 from gossiprec.adversaries.attacks.scoring_attack import ObserverOptions, ScoringAttack
+from gossiprec.base.arrays import I64
+from gossiprec.base.options import LARGEST
 from gossiprec.numerics.relevance import MIA, entropy
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
@@ -39,6 +42,19 @@ class EntropyMIAOptions(ObserverOptions):
 
     threshold: Threshold | Thresholds = (0.2, 0.4, 0.6, 0.8, 1.0)
     """rho: an item with an entropy below this is classified as a member"""
+    item_scores: bool = False
+    """whether a pool also scores all items of the victims that share their user row, by the logits of their models"""
+    precision_at: int = Field(default=20, ge=1, le=LARGEST)
+    """with item_scores: length of a victim's list of likeliest items, of which the precision is measured"""
+
+    @model_validator(mode="after")
+    def _pools_score_items(self) -> EntropyMIAOptions:
+        if self.item_scores and self.who == "single":
+            raise ValueError(
+                "found item_scores with who: single, which keeps too little of a model to score all items; expected "
+                "who: coalition or coordinator"
+            )
+        return self
 
 
 @ATTACKS.register("entropy-mia")
@@ -46,7 +62,7 @@ class EntropyMIA(ScoringAttack):
     """Membership inference from entropies, by single nodes, coalitions or the coordinator."""
 
     name = "entropy-mia"
-    measures = RATES
+    measures = (*RATES, *ITEM_MEASURES)
     Options = EntropyMIAOptions
     options: EntropyMIAOptions
 
@@ -54,8 +70,9 @@ class EntropyMIA(ScoringAttack):
         context.check_probabilities(self.name)
         self._thresholds: list[float] = as_unique_list(options.threshold)
         super().__init__(options, context)
-        if options.who == "single":
-            self.measures = ()  # type: ignore[assignment]  # single adversaries keep too little of a model to guess
+        # single adversaries keep too little of a model to guess
+        rates = () if options.who == "single" else RATES
+        self.measures = (*rates, *(ITEM_MEASURES if options.item_scores else ()))
 
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:
@@ -87,4 +104,22 @@ class EntropyMIA(ScoringAttack):
                     entropies=entropies,
                     hidden=hidden,
                     hidden_entropies=functools.partial(pools.entropies_apart, p, b, hidden),
+                )
+
+    def item_scores(self) -> Iterator[ItemScores]:
+        """Yield the logits of all items by the models of victims that share their user row."""
+        pools = self._observers
+        if not self.options.item_scores or isinstance(pools, IndividualObservers):
+            return
+        for p, name in enumerate(self._names):
+            met = pools.open_met(p)
+            victims: I64 = met[~np.isin(met, self._groups[p])]
+            for b, momentum in enumerate(as_unique_list(self.options.momentum)):
+                scores = pools.scores_of(p, b, victims)
+                yield ItemScores(
+                    np.repeat(victims, scores.shape[1]),
+                    np.tile(np.arange(scores.shape[1], dtype=np.int32), len(victims)),
+                    scores.ravel(),
+                    {"observer": name, "momentum": shortest_decimal(np.float32(momentum))},
+                    self.options.precision_at,
                 )

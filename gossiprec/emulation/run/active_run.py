@@ -13,6 +13,7 @@ import numpy as np
 
 from gossiprec.adversaries.attacks.base import MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.adversaries.attacks.item_scores import ItemScores
 from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
@@ -27,6 +28,7 @@ from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
+from gossiprec.emulation.scoring.item_scores import check_item_scores
 from gossiprec.emulation.scoring.positions import attack_measures, write_positions
 from gossiprec.emulation.scoring.privacy import make_ledger
 from gossiprec.emulation.scoring.upload_leakage import upload_leakage
@@ -345,7 +347,7 @@ class ActiveRun:
         online = self.prepared.protocol.availability.mean_online(self._reached)
         return {"network": self.recording.traffic.summary(online), "messages": self.recording.traffic.sent}
 
-    def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | Finding]]:
+    def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | ItemScores | Finding]]:
         """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
         observers = self.prepared.scenario.observers  # without the attack on uploads, which comes last
         for choice, meter in zip(observers, self.prepared.meters[: len(observers)], strict=True):
@@ -358,6 +360,11 @@ class ActiveRun:
                 )
             for finding in itertools.chain(meter.attack.guesses(), findings):
                 yield choice.name, finding
+            for scores in meter.call(lambda attack: list(attack.item_scores()), meter.attack):
+                split = self.prepared.split
+                own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
+                check_item_scores(f"observers: {choice.name}", scores, (split.n_users, split.n_items), own)
+                yield choice.name, scores
         for part in self.prepared.reporting_parts:
             for measure, value in part.findings().items():
                 yield registry_name(part), Finding(measure, {}, value)
@@ -386,7 +393,7 @@ class ActiveRun:
             of_attacks = [*attack_measures(self._record), *self._findings.per_node()]
             write_positions(self.directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         remarks = self._remarks()
-        notes = [*self.directory.notes, *remarks.notes(), *prepared.reducer.notes()]
+        notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
         times = self._times()
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())

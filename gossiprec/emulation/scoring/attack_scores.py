@@ -12,12 +12,14 @@ import numpy as np
 
 from gossiprec.adversaries.attacks.base import MembershipGuesses, Ranking
 from gossiprec.adversaries.attacks.findings import RATES, Finding
+from gossiprec.adversaries.attacks.item_scores import ItemScores
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup
+from gossiprec.emulation.scoring.item_scores import item_findings, note_on_few_items
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,
@@ -295,12 +297,15 @@ class MembershipRecord:
     ----------
     train : Ragged
     n_items : int
+
+    Attributes
+    ----------
+    is_member : ndarray of bool, shape (n_users, n_items)
     """
 
     def __init__(self, train: Ragged, n_items: int) -> None:
         bits = positives_bitset(train, n_items)
-        self._is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
-        self._train = train
+        self.is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
 
     def score(self, guesses: MembershipGuesses) -> list[dict[str, Any]]:
         """Return one row per threshold; a rate without cases is None.
@@ -324,7 +329,7 @@ class MembershipRecord:
         ]
 
     def _check(self, guesses: MembershipGuesses) -> None:
-        n_items, ends = self._is_member.shape[1], guesses.offsets
+        n_items, ends = self.is_member.shape[1], guesses.offsets
         subject = f"observers: {guesses.observer} guesses"
         if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
             found = guesses.items.min() if guesses.items.min() < 0 else guesses.items.max()
@@ -340,12 +345,12 @@ class MembershipRecord:
 
         All adversaries make the same guesses here: a guess counts once for each adversary that queries the item.
         """
-        asked = np.bincount(guesses.items, minlength=self._is_member.shape[1])
-        truth = self._is_member[guesses.victims]
+        asked = np.bincount(guesses.items, minlength=self.is_member.shape[1])
+        truth = self.is_member[guesses.victims]
         times = np.broadcast_to(asked, truth.shape).copy()
         # An adversary queries its items at all victims but itself.
         asker = np.repeat(guesses.adversaries, np.diff(guesses.offsets))
-        row_of = np.full(len(self._is_member), -1, np.int64)
+        row_of = np.full(len(self.is_member), -1, np.int64)
         row_of[guesses.victims] = np.arange(len(guesses.victims))
         own = row_of[asker] >= 0
         np.subtract.at(times, (row_of[asker[own]], guesses.items[own]), 1)
@@ -363,7 +368,7 @@ class MembershipRecord:
             items = guesses.items[guesses.offsets[a] : guesses.offsets[a + 1]]
             others = guesses.hidden != adversary
             truth, entropies = (
-                self._is_member[np.ix_(guesses.hidden[others], items)],
+                self.is_member[np.ix_(guesses.hidden[others], items)],
                 guesses.hidden_entropies(a),
             )
             for t, rho in enumerate(guesses.thresholds):
@@ -395,7 +400,7 @@ def membership_metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tu
 
 
 Row = dict[str, Any]
-Reported = MembershipGuesses | Finding | list[tuple[Finding, bool]]
+Reported = MembershipGuesses | ItemScores | Finding | list[tuple[Finding, bool]]
 
 
 class FindingRecord(Stateful):
@@ -454,8 +459,13 @@ class FindingRecord(Stateful):
                     self._per_node[name] = finding.per_node
         return list(rows.values())
 
-    def _findings(self, found: MembershipGuesses | Finding, round: int) -> Iterator[tuple[Finding, bool]]:
+    def _findings(
+        self, found: MembershipGuesses | ItemScores | Finding, round: int
+    ) -> Iterator[tuple[Finding, bool]]:
         """Yield findings, and whether the summary keeps each of them for now."""
+        if isinstance(found, ItemScores):
+            yield from ((finding, True) for finding in self._of_items(found))
+            return
         if isinstance(found, Finding):
             yield found, True
             yield from ((part, True) for part in self._parts(found))
@@ -470,6 +480,16 @@ class FindingRecord(Stateful):
             for measure in RATES:
                 rate = row[measure.removeprefix("mia_")]
                 yield Finding(measure, about, math.nan if rate is None else rate), is_best
+
+    def _of_items(self, found: ItemScores) -> Iterator[Finding]:
+        """Yield the results of scores of items, of all victims and of those in each group."""
+        yield from item_findings(found, self._truth.is_member)
+        for group in self._groups:
+            of_group = found.of_victims(group.users)
+            for finding in item_findings(of_group, self._truth.is_member) if len(of_group.victims) else ():
+                yield Finding(
+                    GROUP + finding.measure, {**finding.labels, group.by: group.name}, finding.value
+                )
 
     def _parts(self, found: Finding) -> Iterator[Finding]:
         """Yield the mean over each group of a finding with values per node."""
@@ -510,6 +530,12 @@ class FindingRecord(Stateful):
         findings = [{name: row[name] for name in about} for row in self._kept.values()]
         sections = {"membership": list(self._membership.values()), "findings": findings}
         return {name: rows for name, rows in sections.items() if rows}
+
+    def notes(self) -> list[str]:
+        """Return the notes on results that mean less than they seem to."""
+        lists = (part for part in self._per_node.items() if part[0].startswith("item_precision["))
+        notes = (note_on_few_items(name, values) for name, (_, values) in lists)
+        return [note for note in notes if note]
 
     def per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of the findings that have per-node values, as last reported."""

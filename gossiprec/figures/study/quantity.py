@@ -80,6 +80,12 @@ WORDS = {
     "mia_accuracy": "accuracy of membership inference",
     "mia_precision": "precision of membership inference",
     "mia_recall": "recall of membership inference",
+    "item_auc": "AUC of membership inference",
+    "item_average_precision": "average precision of membership inference",
+    "item_precision": "precision of the likeliest items",
+    "item_tpr_at_1": "members found at 1 % false positives",
+    "item_tpr_at_0.1": "members found at 0.1 % false positives",
+    "item_members": "fraction of members among the scored items",
     **RUN_WORDS,
 }
 """Labels of measures by name; ranking metrics get theirs from :data:`METRICS`."""
@@ -89,7 +95,7 @@ METRICS = {"hr": "HR", "ndcg": "NDCG", "mrr": "MRR", "er": "ER", "f1": "F1"}
 
 SHARES = {
     *(name for name in WORDS if name.startswith("told_vectors.leaks.") and "own_rank" not in name),
-    "mia_accuracy", "mia_precision", "mia_recall",
+    "mia_accuracy", "mia_precision", "mia_recall", *(name for name in WORDS if name.startswith("item_")),
     "contribution.kept", "contribution.leaks.cda", "contribution.leaks.cda_random",
     "contribution.leaks.auxiliary_cda",
 }  # fmt: skip

@@ -1,0 +1,162 @@
+"""Scores of single items, checked and joined with the truth, which no attack sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.adversaries.attacks.findings import Finding, Label
+from gossiprec.adversaries.attacks.item_scores import ItemScores
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import ScenarioError
+from gossiprec.measures.tied_rankings import (
+    area_under_curve,
+    average_precision,
+    precision_at,
+    rank_groups,
+    true_positive_rate,
+)
+
+
+def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], own: I64) -> None:
+    """Refuse scores that cannot be joined with the truth.
+
+    Parameters
+    ----------
+    subject : str
+        The section and the name of the attack.
+    found : ItemScores
+    shape : (n_users, n_items)
+    own : ndarray of int64
+        The attack's own nodes.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    columns: dict[str, np.typing.NDArray[Any]] = {
+        "victims": found.victims,
+        "items": found.items,
+        "scores": found.scores,
+    }
+    if found.adversaries is not None:
+        columns["adversaries"] = found.adversaries
+    shapes = {name: np.shape(column) for name, column in columns.items()}
+    if len(set(shapes.values())) > 1 or len(shapes["victims"]) != 1:
+        raise ScenarioError(
+            f"{subject}: item_scores() returned arrays of shapes {shapes}; expected one victim, one item and one score "
+            "for each pair; fix the attack"
+        )
+    for name, end in zip(("victims", "items"), shape, strict=True):
+        wrong = columns[name][(columns[name] < 0) | (columns[name] >= end)]
+        if len(wrong):
+            raise ScenarioError(
+                f"{subject}: item_scores() names {name[:-1]} {wrong[0]}; expected 0 to {end - 1}; fix the attack"
+            )
+    if found.k < 1:
+        raise ScenarioError(
+            f"{subject}: item_scores() has k = {found.k}; expected at least 1; fix the attack"
+        )
+    unknown = np.flatnonzero(np.isnan(found.scores))
+    if len(unknown):
+        pair = f"victim {found.victims[unknown[0]]} and item {found.items[unknown[0]]}"
+        raise ScenarioError(
+            f"{subject}: the score of {pair} is NaN; expected a number; leave out pairs that the attack cannot score"
+        )
+    _check_nodes(subject, found, own)
+    _, counts = np.unique(_pairs(found, shape), return_counts=True)
+    if (counts > 1).any():
+        raise ScenarioError(
+            f"{subject}: item_scores() has {len(found.scores)} pairs, {np.count_nonzero(counts > 1)} of them more than "
+            "once; expected each victim and item once; keep one score of each"
+        )
+
+
+def _check_nodes(subject: str, found: ItemScores, own: I64) -> None:
+    """Refuse adversaries that are no nodes of the attack, and victims of which it has the data."""
+    if found.adversaries is None:
+        known = found.victims[np.isin(found.victims, own)]
+    else:
+        others = found.adversaries[~np.isin(found.adversaries, own)]
+        if len(others):
+            raise ScenarioError(
+                f"{subject}: item_scores() names adversary {others[0]}, which is no node of the attack; expected one "
+                "of its own nodes; fix the attack"
+            )
+        known = found.victims[found.victims == found.adversaries]
+    if len(known):
+        raise ScenarioError(
+            f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
+            "users; leave it out of item_scores()"
+        )
+
+
+def _pairs(found: ItemScores, shape: tuple[int, int]) -> I64:
+    """Return a number for each victim and item, and each adversary if there are several."""
+    pairs = found.victims.astype(np.int64) * shape[1] + found.items
+    return (
+        pairs if found.adversaries is None else found.adversaries.astype(np.int64) * math.prod(shape) + pairs
+    )
+
+
+def item_findings(found: ItemScores, is_member: Bools) -> Iterator[Finding]:
+    """Yield the results of an attack's scores.
+
+    Parameters
+    ----------
+    found : ItemScores
+    is_member : ndarray of bool, shape (n_users, n_items)
+        Whether each user has trained on each item.
+    """
+    labels: Mapping[str, Label] = {**found.labels, "k": found.k}
+    truth = is_member[found.victims, found.items]
+    groups = rank_groups(found.scores, truth)
+    yield Finding("item_auc", labels, area_under_curve(groups))
+    yield Finding("item_average_precision", labels, average_precision(groups))
+    victims, precisions = _precisions(found, truth, is_member.shape)
+    known = precisions[~np.isnan(precisions)]
+    mean = float(known.mean()) if len(known) else math.nan
+    yield Finding("item_precision", labels, mean, per_node=(victims, precisions))
+    yield Finding("item_tpr_at_1", labels, true_positive_rate(groups, 0.01))
+    yield Finding("item_tpr_at_0.1", labels, true_positive_rate(groups, 0.001))
+    yield Finding("item_members", labels, float(truth.mean()) if len(truth) else math.nan)
+
+
+def _precisions(found: ItemScores, truth: Bools, shape: tuple[int, ...]) -> tuple[I64, F64]:
+    """Return the victims, ascending, and the precision at k of each: NaN if not more than k items are scored.
+
+    A victim that several adversaries score has the mean over them.
+    """
+    list_of = found.victims.astype(np.int64)
+    if found.adversaries is not None:
+        list_of = list_of * (int(found.adversaries.max(initial=0)) + 1) + found.adversaries
+    order = np.argsort(list_of, kind="stable")
+    lists = np.split(order, np.flatnonzero(np.diff(list_of[order])) + 1) if len(order) else []
+    values = np.array([precision_at(found.scores[own], truth[own], found.k) for own in lists])
+    owners = np.array([found.victims[own[0]] for own in lists], np.int64)
+    known = ~np.isnan(values)
+    weights, sums = np.zeros(shape[0]), np.zeros(shape[0])
+    np.add.at(weights, owners[known], 1.0)
+    np.add.at(sums, owners[known], values[known])
+    victims = np.unique(owners)
+    with np.errstate(invalid="ignore"):
+        return victims, sums[victims] / weights[victims]
+
+
+def note_on_few_items(name: str, precisions: F64) -> str | None:
+    """Return a note on the victims of which not more items are scored than a list is long, or None if there are none.
+
+    Parameters
+    ----------
+    name : str
+        The name of the finding `item_precision`.
+    precisions : ndarray of float64
+        Its values by victim.
+    """
+    few = np.count_nonzero(np.isnan(precisions))
+    if not few:
+        return None
+    return f"{name}: of {few:,} of {len(precisions):,} victims no more than k items are scored, so they are left out"
