@@ -21,7 +21,7 @@ from gossiprec.compute.messages import (
     Transform,
 )
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
+from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.compute.row_transforms import PushedRows, RowTransform
 from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
@@ -419,7 +419,7 @@ class PushLog(Stateful):
     ) -> None:
         self._each = wakes_per_round
         self._nodes, self._roles, self._coordinator = nodes, roles, coordinator
-        self._pushing = [(Op.PUSH in b.on_wake, Op.PUSH in b.on_receive) for b in behaviours]
+        self._pushing = [[Op.PUSH in ops for ops in slots] for slots in operations_by_slot(behaviours)]
         self._wakes = np.zeros(len(nodes), np.int64)
         self._pushes = np.zeros(len(nodes), np.int64)
         # the message that asks each client that has not answered, and its place among the cohorts
@@ -432,7 +432,7 @@ class PushLog(Stateful):
         self._events.clear()
         cohort_of = {message: self._cohorts[place] for message, place in self._asked.tolist()}
         sent = segment.first_message + np.concatenate([[0], np.cumsum(segment.count)])
-        wakes = segment.kind == TapeEvent.WAKE
+        wakes, slots, models = segment.kind == TapeEvent.WAKE, segment.slots, segment.carries_model
         mine = self._nodes[segment.node] & (wakes | (segment.count > 0))
         if self._coordinator is not None:
             mine |= (wakes & (segment.node == self._coordinator)) | (segment.kind == TapeEvent.DROP)
@@ -444,7 +444,10 @@ class PushLog(Stateful):
                 continue
             self._wakes[node] += woke
             some = slice(messages.start - segment.first_message, messages.stop - segment.first_message)
-            pushes = self._pushing[int(self._roles[node])][0 if woke else 1]
+            if not models[some].all():  # control messages come last
+                messages = messages[: int(models[some].sum())]
+                some = slice(some.start, some.start + len(messages))
+            pushes = self._pushing[int(self._roles[node])][int(slots[event])]
             if node == self._coordinator:
                 together = np.unique(segment.receiver[some]).astype(np.int64)
                 cohort_of |= dict.fromkeys(messages, together)

@@ -16,7 +16,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
-from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment
+from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store.base import UpdateRows
 
 
@@ -102,8 +102,8 @@ def update_times(segment: TapeSegment, node: int, behaviour: Behaviour, *, inlin
     own, parts = segment.node == node, [np.zeros(0)]
     if Op.TRAIN in behaviour.on_wake:
         parts.append(segment.time[own & (segment.kind == TapeEvent.WAKE)])
-    if Op.TRAIN in behaviour.on_receive:
-        received = segment.time[own & (segment.kind == TapeEvent.DELIVER)]
+    if Op.TRAIN in behaviour.on_any_receive:
+        received = segment.time[own & (segment.slots >= RECEIVING)]
         parts.append(segment.sent_at[segment.receiver == node] if inline else received)
     return np.sort(np.concatenate(parts))
 

@@ -20,7 +20,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, PushContext, Transform
-from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.compute.plan.tape import MERGING, Behaviour, Op
 from gossiprec.defences import POLICIES
 from gossiprec.defences.accounting import compute_epsilons
 from gossiprec.defences.base import Policy, PrivacySpent
@@ -97,7 +97,8 @@ class LDP(Policy):
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
         """Refuse updates if their base is not a model that another node has sent."""
-        if self.options.of == "update" and Op.ADOPT not in behaviour.on_receive:
+        merges = MERGING & behaviour.on_any_receive
+        if self.options.of == "update" and merges != {Op.ADOPT}:
             raise ScenarioError(
                 "policies: ldp: of: found 'update', but in gossip an update is relative to a model that "
                 "contains the node's own earlier training, which would be sent without noise; set of to "

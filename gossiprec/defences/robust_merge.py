@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Count, Options, registered_name
-from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.compute.plan.tape import MERGING, Behaviour, Op
 from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
 from gossiprec.rules.aggregators import InboxConfig, Rule, make_aggregator, reject_delta_rules
@@ -44,11 +44,12 @@ class RobustMerge(Policy):
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
         """Refuse nodes that do not merge received models by weights, or that read their model at once."""
-        if behaviour.on_receive in ((Op.BLEND,), (Op.AVERAGE,)):
+        found = behaviour.on_any_receive
+        if found & MERGING and found <= {Op.BLEND, Op.AVERAGE, Op.PUSH}:
             return
         streams = (
-            "adopts it" if Op.ADOPT in behaviour.on_receive
-            else "trains immediately on each received model (train_on: receive)" if Op.BLEND in behaviour.on_receive
+            "adopts it" if Op.ADOPT in found
+            else "trains immediately on each received model (train_on: receive)" if Op.BLEND in found
             else "weights each model by its performance on arrival"
         )  # fmt: skip
         raise ScenarioError(

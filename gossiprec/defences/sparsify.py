@@ -99,7 +99,7 @@ class Sparsification(Policy):
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
         """Note whether nodes give up their own model."""
-        self._adopts = Op.ADOPT in behaviour.on_receive
+        self._adopts = Op.ADOPT in behaviour.on_any_receive
 
     def transform(self) -> Sparsify:
         """Return the transform that sends k numbers."""

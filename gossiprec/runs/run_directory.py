@@ -22,6 +22,7 @@ from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
 from gossiprec.runs.reader import read_log
 from gossiprec.runs.run import Run
+from gossiprec.runs.schema import SCHEMA
 from gossiprec.runs.writer import EventWriter
 
 TABLES = (run_tables.METRICS, run_tables.ATTACKS, run_tables.FINDINGS)
@@ -73,6 +74,7 @@ class RunDirectory:
         plugins: Plugins | None = None,
         data: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
+        control_kinds: Sequence[str] = (),
         overwrite: bool = False,
     ) -> RunDirectory:
         """Make the directory and open its files.
@@ -93,6 +95,8 @@ class RunDirectory:
             Identity of the data, for the manifest.
         inputs : mapping, optional
             Fingerprints of the files that the run has read, by path.
+        control_kinds : sequence of str
+            The kinds of messages without a model, for the log's schema.
         overwrite : bool
 
         Raises
@@ -113,7 +117,7 @@ class RunDirectory:
             manifest[manifests.FILES] = manifests.digests_of(path, [run_files.SCENARIO])
             manifests.write_manifest(path, manifest)
             tables = [run_tables.TableWriter(path, table) for table in TABLES]
-            log = _new_log(path / run_files.EVENTS, lock, sizes or {})
+            log = _new_log(path / run_files.EVENTS, lock, sizes or {}, control_kinds)
         except BaseException:
             lock.close()
             raise
@@ -339,11 +343,13 @@ def _make_empty(path: Path) -> None:
                 (path / name).unlink(missing_ok=True)
 
 
-def _new_log(path: Path, lock: RunLock, sizes: Mapping[str, int]) -> EventWriter:
+def _new_log(
+    path: Path, lock: RunLock, sizes: Mapping[str, int], control_kinds: Sequence[str]
+) -> EventWriter:
     """Return the writer of an empty log that replaces the locked one and takes over its lock."""
     temporary = run_files.temporary_name(path)
     try:
-        log = EventWriter(temporary, sizes=sizes)
+        log = EventWriter(temporary, sizes=sizes, schema=SCHEMA.with_control(control_kinds))
         with lock.moved_to(temporary), run_files.wrap_write_errors(path):
             temporary.replace(path)
     except BaseException:

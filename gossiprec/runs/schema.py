@@ -149,6 +149,16 @@ class EventSchema:
             self, kinds=tuple(replace(k, columns=tuple(settled(c) for c in k.columns)) for k in fitting)
         )
 
+    def with_control(self, kinds: Sequence[str]) -> EventSchema:
+        """Return the schema with control messages of some kinds; without any, the same schema."""
+        if not kinds:
+            return self
+        names = Column("kind", "|u1", codes=tuple(kinds))
+        delivered = (Column("time", "<f8", "delivered at"), *_ENDS, *_SIZE, names)
+        control = EventKind("control", "a message without a model was delivered", delivered)
+        lost = EventKind("control_drop", "a message without a model was lost", self["drop"].columns)
+        return EventSchema(self.version + 1, (*self.kinds, control, lost))
+
     def to_header(self) -> dict[str, Any]:
         """Return the schema as plain data for a log's header."""
         return {

@@ -10,7 +10,7 @@ import numpy as np
 from gossiprec.base.arrays import F64, I64
 from gossiprec.compute.plan.planner_state import UNRESOLVED
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
-from gossiprec.compute.plan.tape import Op, TapeEvent, TapeSegment
+from gossiprec.compute.plan.tape import MERGING, Op, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.network.protocols import Protocol
 
 NOTHING = np.full(2, np.nan)
@@ -74,6 +74,8 @@ class NaiveInterpreter:
         rewriting: Collection[int] = (),
     ) -> None:
         self._behaviours = [control.behaviours[role] for role in control.roles]
+        operations = operations_by_slot(control.behaviours)
+        self._operations = [operations[role] for role in control.roles]
         positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
         self._weights = control.merge_weights(positives)
         self._pools, self._inline = pools, inline
@@ -97,16 +99,19 @@ class NaiveInterpreter:
         """Carry out a segment of a tape."""
         first = segment.first_message
         factors = segment.factor if len(segment.factor) else np.ones(len(segment.kind))
-        for kind, node, message, count, factor in zip(
-            segment.kind, segment.node, segment.message, segment.count, factors, strict=True
+        models = segment.carries_model
+        for kind, node, message, count, factor, slot in zip(
+            segment.kind, segment.node, segment.message, segment.count, factors, segment.slots, strict=True
         ):
-            going = range(first, first + count)
+            going = [m for m in range(first, first + count) if models[m - segment.first_message]]
             first += count
+            operations = self._operations[node][slot]
             if kind == TapeEvent.WAKE:
-                self._act(node, self._behaviours[node].on_wake, going)
+                self._act(node, operations, going)
                 if self._inline:
                     for m in going:
-                        self._deliver(m, segment.receiver[m - segment.first_message], ())
+                        receiver = segment.receiver[m - segment.first_message]
+                        self._deliver(m, receiver, self._behaviours[receiver].on_receive, ())
             elif kind == TapeEvent.RESET:
                 self._read(node)
                 if node in self._bases:
@@ -114,16 +119,21 @@ class NaiveInterpreter:
                 self.values[node] = initial_models(len(self.values))[node]
                 self._mass[node] = (0.0, 0.0)
             elif kind == TapeEvent.DELIVER:
-                self._deliver(message, node, going, factor)
+                self._deliver(message, node, operations, going, factor)
+            elif kind == TapeEvent.SIGNAL:
+                self._act(node, operations, going)
 
-    def _deliver(self, message: int, node: int, going: Sequence[int], factor: float = 1.0) -> None:
+    def _deliver(
+        self, message: int, node: int, operations: Sequence[Op], going: Sequence[int], factor: float = 1.0
+    ) -> None:
         sender, model, push = self._sent[message]
-        self.received[node].append((message, *model))
+        if MERGING & set(operations):
+            self.received[node].append((message, *model))
         for pool, members in enumerate(self._pools):
             if node in members and (pool, push) not in self._known:
                 self._known.add((pool, push))
                 self.seen.append((pool, sender, message, *model))
-        self._act(node, self._behaviours[node].on_receive, going, sender, model, factor)
+        self._act(node, operations, going, sender, model, factor)
 
     def _act(
         self,

@@ -11,6 +11,7 @@ from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.tape import Tape, TapeSegment
 from gossiprec.compute.train.local_update import NO_LIMIT
 from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.network.sim.distributions import Constant, Exponential
 from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.network import Latency, Network
@@ -29,6 +30,7 @@ def record_tape(
     distribution: str = "constant",
     latency: float = 0.0,
     loss: float = 0.0,
+    duplication: float = 0.0,
     every: float = 1e9,
     inline: bool | None = None,
     mode: Literal["inline", "stretch", "step"] | None = None,
@@ -36,17 +38,19 @@ def record_tape(
     """Run a protocol to its end; return its tape, cut at intervals of `every`, and whether deliveries are implied."""
     times = Constant(latency) if distribution == "constant" else Exponential(latency)
     n, seed = control.n_nodes, control.seed
-    network = Network(Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
+    network = Network(Latency(times, n_nodes=n, seed=seed), loss=loss, duplication=duplication, seed=seed)
+    transport = Transport(network, control.availability)
     if inline is None:
-        inline = network.instant and not control.replies
-    tape, segments = Tape(), list[TapeSegment]()
+        inline = transport.instant and not control.replies
+    tape, segments, book = Tape(), list[TapeSegment](), MessageBook.of(control)
     engine = Engine(
-        control=control,
+        control=book or control,
         plan=WakePlan(control.clock, control.wakes, control.availability),
-        transport=Transport(network, control.availability),
+        transport=transport,
         recorder=tape,
         mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
         steering=control if control.sets_own_wakes else None,
+        book=book,
     )
     while not engine.finished:
         engine.run_until(float(np.nextafter((len(segments) + 1) * every, np.inf)))

@@ -98,7 +98,7 @@ class NeverPushes(Gossip):
 
 
 class AnswersUnannounced(Gossip):
-    def on_receive(self, node, message, now):
+    def on_delivery(self, node, message, now):
         return () if message else ((node + 1) % self.n_users,)
 
 

@@ -34,7 +34,7 @@ class Script:
     def on_wake(self, node, now):
         return self._peers.get(node, ())
 
-    def on_receive(self, node, message, now):
+    def on_delivery(self, node, message, now):
         return self._answers.get(node, ())
 
     def on_missed_wake(self, node, now):

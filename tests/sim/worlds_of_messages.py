@@ -28,7 +28,7 @@ class Pushing:
         self.woken[node] += 1
         return [(node + k) % N for k in range(1, 1 + self.woken[node] % 4)]
 
-    def on_receive(self, node, message, now):
+    def on_delivery(self, node, message, now):
         return ()
 
     def on_missed_wake(self, node, now):

@@ -23,7 +23,7 @@ from gossiprec.compute.plan.planner_state import (
     check_planner_state,
 )
 from gossiprec.compute.plan.program import ExecutionPlan, Program, build_execution_plan
-from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment
+from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment, operations_by_slot
 
 SMALL = 20_000
 """Number of messages below which compiling the loop is not worth the wait."""
@@ -204,6 +204,7 @@ class Planner:
             : firsts.stop - firsts.start
         ]  # overwritten below if another node wrote the row
         sent = messages[: np.flatnonzero(messages[:, at.PUSH]).max(initial=-1) + 1 or None]
+        sent = sent[sent[:, at.CARRIED] != at.NONE]
         writer[sent[:, at.CARRIED]] = sent[
             :, at.SENDER
         ]  # of several senders the last one, which wrote the current version
@@ -292,7 +293,8 @@ class Planner:
         rows : ndarray of int64, shape (n_messages,)
             The arena row that each message carries; every row must be needed already.
         """
-        messages = np.arange(segment.first_message, segment.first_message + len(segment.receiver))
+        messages = segment.first_message + np.flatnonzero(segment.carries_model)
+        rows = rows[segment.carries_model]
         for row, by in ((self._messages[messages, at.CARRIED], -1), (rows, 1)):
             np.add.at(self._rows[:, at.NEEDED], row, by)
         self._messages[messages, at.CARRIED] = rows
@@ -385,13 +387,13 @@ def _grown(table: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
 
 
 def _behaviour_table(behaviours: Sequence[Behaviour]) -> I8:
-    """Return the operations as numbers, shape (n_roles, 2 kinds of event, longest), padded with Op.NOTHING."""
-    lists = [[b.on_wake, b.on_receive] for b in behaviours]
-    longest = max(len(ops) for pair in lists for ops in pair)
-    table = np.zeros((len(lists), 2, longest), np.int8)
-    for role, pair in enumerate(lists):
-        for event, ops in enumerate(pair):
-            table[role, event, : len(ops)] = ops
+    """Return the operations as numbers, shape (n_roles, n_slots, longest), padded with Op.NOTHING."""
+    lists = operations_by_slot(behaviours)
+    longest = max(len(ops) for slots in lists for ops in slots)
+    table = np.zeros((len(lists), len(lists[0]), longest), np.int8)
+    for role, slots in enumerate(lists):
+        for slot, ops in enumerate(slots):
+            table[role, slot, : len(ops)] = ops
     return table
 
 

@@ -247,6 +247,8 @@ def push_version(node, first, end, mixes, tables, mass, output):
         emit_task(node, at.NONE, UNMIXED, tables, output)
     mass[node, at.WEIGHTED] = mass[node, at.FULL] = 0.0
     row = nodes[node, at.CURRENT]
+    while end > first and messages[end - 1, at.CARRIED] == at.NONE:
+        end -= 1  # control messages come last
     if mixes:
         before = nodes[node, at.HELD]
         nodes[node, at.HELD] = row
@@ -274,11 +276,15 @@ def push_version(node, first, end, mixes, tables, mass, output):
 def receive_message(message, node, ops, tables, merging, pools, output):
     """Carry out the operations of a node that receives a message the moment it is sent."""
     emit_pool_deliveries(message, node, tables, pools)
+    merges = False
     for op in ops:
         if op == tape.TRAIN:
             emit_update_task(node, tables, output)
         elif op != tape.NOTHING and op != tape.SEND:
             enqueue_delivery(message, node, op, 1.0, tables, merging)
+            merges = True
+    if not merges:
+        release_row(tables.messages[message, at.CARRIED], tables.rows, tables.free, tables.counters)
 
 
 @jitable
@@ -293,20 +299,28 @@ def plan_event(e, sent, events, rules, tables, merging, pools, output):
         emit_reset(node, tables, output)
         mass[node, at.WEIGHTED] = mass[node, at.FULL] = 0.0
         return sent
+    if kind == tape.LOST_SIGNAL:
+        return sent
     if kind == tape.DELIVER:
         emit_pool_deliveries(message, node, tables, pools)
-    mixing = rules.mixing[nodes[node, at.ROLE]]
-    for op in behaviours[nodes[node, at.ROLE], kind]:
+    end = sent + count
+    if len(events.control) > 0:
+        for m in range(sent, end):
+            if events.control[m - events.first_message] > 0:
+                tables.messages[m, at.SENDER], tables.messages[m, at.CARRIED] = node, at.NONE
+    slot = to_int64(tape.WAKING if kind == tape.WAKE else tape.RECEIVING)
+    if len(events.slot) > 0 and events.slot[e] > 0:
+        slot = to_int64(events.slot[e])
+    mixing, merges = rules.mixing[nodes[node, at.ROLE]], False
+    for op in behaviours[nodes[node, at.ROLE], slot]:
         if op == tape.TRAIN:
             emit_update_task(node, tables, output)
         elif op == tape.SEND:
-            end = sent + count
             push_version(node, sent, end, mixing > 0.0, tables, mass, output)
             for m in range(sent, end if rules.inline else sent):
                 receiver = to_int64(events.receiver[m - events.first_message])
                 ops = behaviours[nodes[receiver, at.ROLE], tape.DELIVER]
                 receive_message(m, receiver, ops, tables, merging, pools, output)
-            sent = end
         elif op == tape.MIX:
             if mass[node, at.WEIGHTED] > 0.0:
                 mixed = mixing * mass[node, at.WEIGHTED] / mass[node, at.FULL]
@@ -314,7 +328,10 @@ def plan_event(e, sent, events, rules, tables, merging, pools, output):
         elif op != tape.NOTHING:
             factor = events.factor[e] if len(events.factor) > 0 else 1.0
             enqueue_delivery(message, node, op, factor, tables, merging)
-    return sent
+            merges = True
+    if kind == tape.DELIVER and not merges:  # the protocol ignores the version
+        release_row(tables.messages[message, at.CARRIED], tables.rows, tables.free, tables.counters)
+    return end
 
 
 def plan_events(start, sent, events, rules, tables, merging, pools, output):

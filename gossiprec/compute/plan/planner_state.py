@@ -24,7 +24,7 @@ CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED, INBOX, REWRITES, PUSHES
 WEIGHTED, FULL = range(2)
 # Columns of the row table: number of claims on the row; wave of its last write; latest wave that reads it.
 NEEDED, WRITTEN, READ = range(3)
-# Columns of the message table; PUSH is the first message of the push that sent this one.
+# Columns of the message table; PUSH is the first message of the push that sent this one. Control messages carry NONE.
 SENDER, CARRIED, NEXT, PUSH = range(4)
 # Places in the counters. QUEUED counts queued versions, COLLECTED those that wait in inboxes. RESERVE is the number
 # of released rows that rest before one is reused, while there are fresh rows.
@@ -50,7 +50,7 @@ node with an inbox it marks the entries that the node's aggregator reduces
 
 
 class TapeColumns(NamedTuple):
-    """The columns of a tape segment that the loop reads; `factor` has one number per event, or none."""
+    """The columns of a tape segment that the loop reads; `factor`, `slot` and `control` may be empty."""
 
     kind: Any
     node: Any
@@ -59,6 +59,8 @@ class TapeColumns(NamedTuple):
     factor: Any
     receiver: Any
     first_message: Any
+    slot: Any
+    control: Any
 
 
 class PlanRules(NamedTuple):
@@ -66,8 +68,8 @@ class PlanRules(NamedTuple):
 
     Attributes
     ----------
-    behaviours : ndarray of int8, shape (n_roles, 2, n_operations)
-        Operations when a node wakes and when a message is delivered.
+    behaviours : ndarray of int8, shape (n_roles, n_slots, n_operations)
+        Operations when a node wakes, when a message is delivered, and for some kinds of messages.
     mixing : ndarray of float64, shape (n_roles,)
         0 if nodes of the role do not mix.
     inline : bool
@@ -230,7 +232,7 @@ def _check_messages(state: Mapping[str, Any]) -> None:
     messages, n_nodes = state["messages"], len(state["nodes"])
     n = len(messages)
     check_range("planner.messages: senders", messages[:, SENDER], 0, n_nodes - 1)
-    check_range("planner.messages: rows", messages[:, CARRIED], 0, len(state["rows"]) - 1)
+    check_range("planner.messages: rows", messages[:, CARRIED], NONE, len(state["rows"]) - 1)
     check_range("planner.messages: lists", messages[:, NEXT], NONE, n - 1)
     check_range("planner.messages: pushes", messages[:, PUSH], 0, max(n - 1, 0))
 
@@ -249,6 +251,7 @@ class PastEvents:
         self._inline = inline
         self._events = np.zeros(n_nodes, np.int64)
         self._received: list[tuple[I32, I32]] = []
+        self._controls: list[I64] = []
         self._n_sent = 0
         self.any = False
 
@@ -257,6 +260,7 @@ class PastEvents:
         self.any = True
         first, n_nodes = segment.first_message, len(self._events)
         self._n_sent = first + len(segment.receiver)
+        self._controls.append(first + np.flatnonzero(segment.control))
         self._events += np.bincount(segment.node, minlength=n_nodes)
         if self._inline:
             self._events += np.bincount(segment.receiver, minlength=n_nodes)
@@ -287,6 +291,10 @@ class PastEvents:
             )
         if (nodes[:, UPDATES] > trains * self._events).any():
             raise ValueError("planner.nodes: found more updates than the node can have made by now")
+        controls = np.flatnonzero(messages[:, CARRIED] == NONE)
+        if not np.array_equal(controls, np.concatenate([np.zeros(0, np.int64), *self._controls])):
+            raise ValueError("planner.messages: found other messages without a model than were sent")
+        self._controls.clear()
         receiver = np.full(len(messages), NONE, np.int64)
         for message, node in self._received:
             receiver[message] = node

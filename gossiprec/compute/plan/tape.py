@@ -7,15 +7,15 @@ per run by :class:`Behaviour`, so the tape takes only three integers per wake.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import F64, I32
+from gossiprec.base.arrays import F64, I32, Bools
 from gossiprec.old_names import old_members
 
 
@@ -30,6 +30,10 @@ class TapeEvent(IntEnum):
     """A message was lost on its way."""
     RESET = 3
     """A node was reset to its first version; its optimizer's state stays."""
+    SIGNAL = 4
+    """A control message, which carries no model, arrived; its receiver sent `count` messages."""
+    LOST_SIGNAL = 5
+    """A control message was lost on its way."""
 
 
 @old_members(APPRAISE="SCORE")
@@ -58,8 +62,15 @@ class Op(IntEnum):
 # The same numbers for compiled code, which freezes integers of a module.
 WAKE, DELIVER = int(TapeEvent.WAKE), int(TapeEvent.DELIVER)
 DROP, RESET = int(TapeEvent.DROP), int(TapeEvent.RESET)
+SIGNAL, LOST_SIGNAL = int(TapeEvent.SIGNAL), int(TapeEvent.LOST_SIGNAL)
 NOTHING, TRAIN, SEND, BLEND = int(Op.NOTHING), int(Op.TRAIN), int(Op.PUSH), int(Op.BLEND)
 ADOPT, POOL, SCORE, MIX = int(Op.ADOPT), int(Op.POOL), int(Op.SCORE), int(Op.MIX)
+
+
+MERGING = frozenset({Op.BLEND, Op.ADOPT, Op.POOL, Op.SCORE, Op.AVERAGE})
+"""Operations that merge a received version."""
+WAKING, RECEIVING = 0, 1
+"""Numbers of the lists of operations that every behaviour has; those of :attr:`Behaviour.on` come after them."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +83,31 @@ class Behaviour:
     mixing : float
         For `Op.MIX`: the share, above 0 and to 1, of fully weighted answers in the new version. With weights w and
         factors s (:attr:`TapeSegment.factor`) it is ``mixing * sum(w s) / sum(w)``; the pushed version keeps the rest.
+    on : mapping of str to tuple of Op
+        Operations on receiving a message of a kind that is not treated by `on_receive`
+        (:meth:`gossiprec.network.protocols.Protocol.on_receive`).
     """
 
     on_wake: tuple[Op, ...]
     on_receive: tuple[Op, ...]
     mixing: float = 1.0
+    on: Mapping[str, tuple[Op, ...]] = field(default_factory=dict, hash=False)
+
+    @property
+    def on_any_receive(self) -> frozenset[Op]:
+        """The operations on receiving messages of all kinds."""
+        return frozenset(self.on_receive).union(*self.on.values())
+
+
+def slot_names(behaviours: Sequence[Behaviour]) -> list[str]:
+    """Return the names of the lists of operations in :attr:`Behaviour.on`; the first of them has the number 2."""
+    return sorted({name for behaviour in behaviours for name in behaviour.on})
+
+
+def operations_by_slot(behaviours: Sequence[Behaviour]) -> list[list[tuple[Op, ...]]]:
+    """Return the lists of operations of each role by number: waking, receiving, and those of `on` by name."""
+    names = slot_names(behaviours)
+    return [[b.on_wake, b.on_receive, *[b.on.get(name, b.on_receive) for name in names]] for b in behaviours]
 
 
 @dataclass(frozen=True)
@@ -117,6 +148,10 @@ class TapeSegment:
     sender, receiver : ndarray of int32, shape (n_messages,)
         The messages sent in this segment, in order; their ids continue from `first_message`.
     misses : MissedWakes
+    slot : ndarray of int32, shape (n_events,) or (0,)
+        Number of the node's list of operations (:func:`operations_by_slot`); 0 if it follows from the kind of event.
+    control : ndarray of int32, shape (n_messages,) or (0,)
+        Number of the kind of each control message, from 1; 0 for messages that carry a model.
     """
 
     kind: I32
@@ -132,11 +167,24 @@ class TapeSegment:
     receiver: I32
     first_message: int
     misses: MissedWakes
+    slot: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    control: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def sent_at(self) -> F64:
         """Virtual time at which each message was sent, shape (n_messages,)."""
         return np.repeat(self.ready, self.count)
+
+    @property
+    def slots(self) -> I32:
+        """Number of the list of operations of each event, shape (n_events,); -1 if the node has none."""
+        by_kind = np.array([WAKING, RECEIVING, -1, -1, RECEIVING, -1], np.int32)[self.kind]
+        return np.where(self.slot > 0, self.slot, by_kind) if len(self.slot) else by_kind
+
+    @property
+    def carries_model(self) -> Bools:
+        """Whether each message carries a model, shape (n_messages,)."""
+        return self.control == 0 if len(self.control) else np.ones(len(self.receiver), np.bool_)
 
 
 _COLUMNS = ("kind", "node", "message", "count", "time", "ready", "cause", "queued")
@@ -148,14 +196,22 @@ def concat_segments(segments: Sequence[TapeSegment]) -> TapeSegment:
     def all_of(name: str) -> npt.NDArray[Any]:
         return np.concatenate([getattr(segment, name) for segment in segments])
 
-    def factors(segment: TapeSegment) -> F64:
-        return segment.factor if len(segment.factor) else np.ones(len(segment.kind))
+    def rare(name: str, like: str, fill: float) -> npt.NDArray[Any]:
+        """Return a column that is empty in segments in which all values are `fill`."""
+        if not any(len(getattr(segment, name)) for segment in segments):
+            return getattr(segments[0], name)  # type: ignore[no-any-return]
+        full = [
+            np.full(len(getattr(segment, like)), fill, getattr(segment, name).dtype) for segment in segments
+        ]
+        parts = [getattr(segment, name) for segment in segments]
+        return np.concatenate([part if len(part) else all_ for part, all_ in zip(parts, full, strict=True)])
 
     misses = [segment.misses for segment in segments]
-    weighted = any(len(segment.factor) for segment in segments)
     return TapeSegment(
         **{name: all_of(name) for name in (*_COLUMNS, "sender", "receiver")},
-        factor=np.concatenate([factors(segment) for segment in segments]) if weighted else np.zeros(0),
+        factor=rare("factor", "kind", 1.0),
+        slot=rare("slot", "kind", 0),
+        control=rare("control", "receiver", 0),
         first_message=segments[0].first_message,
         misses=MissedWakes(
             *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
@@ -174,13 +230,14 @@ def split_at_wakes(segment: TapeSegment, node: int, *, apart: bool) -> list[Tape
     nothing = MissedWakes(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))
     pieces: list[TapeSegment] = []
     for low, high in itertools.pairwise(edges.tolist()):
-        columns = {name: getattr(segment, name)[low:high] for name in (*_COLUMNS, "factor")}
+        columns = {name: getattr(segment, name)[low:high] for name in (*_COLUMNS, "factor", "slot")}
         messages = slice(int(sent[low]), int(sent[high]))
         pieces.append(
             TapeSegment(
                 **columns,
                 sender=segment.sender[messages],
                 receiver=segment.receiver[messages],
+                control=segment.control[messages],
                 first_message=segment.first_message + messages.start,
                 misses=nothing if pieces else segment.misses,
             )
@@ -207,6 +264,8 @@ def insert_resets(segment: TapeSegment, time: F64, node: I32) -> TapeSegment:
     }
     if len(segment.factor):
         columns["factor"] = np.insert(segment.factor, at, 1.0)
+    if len(segment.slot):
+        columns["slot"] = np.insert(segment.slot, at, 0)
     return replace(segment, **columns)
 
 
@@ -240,6 +299,8 @@ class Tape:
         self._causes: dict[int, int] = {}
         self._queued: dict[int, float] = {}
         self._factors: dict[int, float] = {}
+        self._slots: dict[int, int] = {}
+        self._controls: dict[int, int] = {}
         self._missed: list[int] = []  # node and cause of each
         self._missed_at: list[float] = []
         self._blocks: list[EventBatchLike] = []
@@ -267,13 +328,15 @@ class Tape:
         receivers: Sequence[int] = (),
         ready: float | None = None,
         queued: float = 0.0,
+        *,
+        kind: int = DELIVER,
     ) -> None:
         """Append the arrival of `message` at `receiver`, which sends one message to each of `receivers`."""
         if ready is not None and ready != time:
             self._ready[len(self._times)] = ready
         if queued:
             self._queued[len(self._times)] = queued
-        self._rows += (DELIVER, receiver, message, len(receivers))
+        self._rows += (kind, receiver, message, len(receivers))
         self._times.append(time)
         self._receivers += receivers
         self.n_messages += len(receivers)
@@ -282,10 +345,18 @@ class Tape:
         """Multiply the weight of the delivery that was appended last."""
         self._factors[len(self._times) - 1] = factor
 
-    def drop(self, time: float, receiver: int, message: int, cause: int = 0) -> None:
+    def mark(self, slot: int, controls: Sequence[int]) -> None:
+        """Set the operations of the event that was appended last, and the kinds of the control messages it sent."""
+        if slot:
+            self._slots[len(self._times) - 1] = slot
+        for place, control in enumerate(controls, len(self._receivers) - len(controls)):
+            if control:
+                self._controls[place] = control
+
+    def drop(self, time: float, receiver: int, message: int, cause: int = 0, *, kind: int = DROP) -> None:
         """Append the loss of `message` on its way to `receiver`."""
         self._causes[len(self._times)] = cause
-        self._rows += (DROP, receiver, message, 0)
+        self._rows += (kind, receiver, message, 0)
         self._times.append(time)
 
     def extend(self, happenings: EventBatchLike) -> None:
@@ -303,6 +374,8 @@ class Tape:
             sender=np.repeat(columns["node"], columns["count"]),
             first_message=self._first_message,
             misses=MissedWakes(np.array(self._missed_at, np.float64), node, cause),
+            slot=_filled(len(self._times), self._slots),
+            control=_filled(len(self._receivers), self._controls),
         )
         self._first_message = self.n_messages
         self._clear()
@@ -327,6 +400,11 @@ class Tape:
             name: np.concatenate([getattr(block, name) for block in self._blocks])
             for name in (*_COLUMNS, "receiver")
         }
+
+
+def _filled(length: int, values: dict[int, int]) -> I32:
+    """Return a column of zeros and some values; it is empty if there are none."""
+    return _with(np.zeros(length if values else 0, np.int32), values)
 
 
 def _with(column: npt.NDArray[Any], values: dict[int, Any]) -> npt.NDArray[Any]:

@@ -366,7 +366,7 @@ def check_partial_messages(
     reader = (
         "protocol.server computes with" if server is not None
         else "this protocol weights models by the performance of"
-        if any(Op.SCORE in behaviour.on_receive for behaviour in protocol.behaviours)
+        if any(Op.SCORE in behaviour.on_any_receive for behaviour in protocol.behaviours)
         else None
     )  # fmt: skip
     if reader:
@@ -378,7 +378,7 @@ def check_partial_messages(
 
 def means_of_parts(protocol: Protocol, rules: Sequence[tuple[str, I64, InboxConfig | None]]) -> I64:
     """Return the nodes that average what arrives, and must wait for it to average each number over its senders."""
-    averages = np.array([bool({Op.POOL, Op.AVERAGE} & set(each.on_receive)) for each in protocol.behaviours])
+    averages = np.array([bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.behaviours])
     nodes = np.flatnonzero(averages[protocol.roles])
     configured = [nodes_of for _, nodes_of, rule in rules if rule is not None]
     return np.setdiff1d(nodes, np.concatenate([nodes[:0], *configured]))

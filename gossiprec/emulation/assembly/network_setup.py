@@ -16,7 +16,7 @@ from gossiprec.base.geodesy import great_circle_km
 from gossiprec.base.options import build_registered
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.base.units import bytes_per_wake, units_per_wake
-from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.compute.plan.tape import Behaviour, Op, operations_by_slot
 from gossiprec.data.sources import FileSource
 from gossiprec.emulation.assembly.components import NodeLoad, select_nodes
 from gossiprec.emulation.assembly.data_loading import (
@@ -235,20 +235,20 @@ def _work(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> ComputeTime
     options = scenario.network.compute
     if options is None:
         return None
-    on_wake, on_receive = trains_on_event(protocol.behaviours)[protocol.roles].T
+    trains = trains_on_event(protocol.behaviours)[protocol.roles]
     return ComputeTime(
         make_distribution(options.time, "network.compute.time"),
         per=options.per,
         scale=load.samples.astype(np.float64) if options.per_sample else np.ones(protocol.n_nodes),
-        on_wake=on_wake,
-        on_receive=on_receive,
+        on_wake=trains[:, 0],
+        on_receive=trains[:, 1:],
         seed=scenario.seed,
     )
 
 
 def trains_on_event(behaviours: Sequence[Behaviour]) -> Bools:
-    """Return whether each role trains when it wakes and when it receives, shape (n_roles, 2)."""
-    return np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in behaviours])
+    """Return whether each role trains when it wakes, when it receives, and so on, shape (n_roles, n_slots)."""
+    return np.array([[Op.TRAIN in ops for ops in slots] for slots in operations_by_slot(behaviours)])
 
 
 def check_trace_lengths(scenario: Scenario, *, messages: int, updates: int) -> None:

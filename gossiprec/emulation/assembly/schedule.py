@@ -43,6 +43,7 @@ from gossiprec.modes import choose_mode
 from gossiprec.modes.base import TrainingOutline
 from gossiprec.network.overlay.base import UserProfiles
 from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.engine import ControlProtocol, Engine, WakePlan
 from gossiprec.scenario import (
@@ -81,6 +82,7 @@ def make_engine(
     control: ControlProtocol,
     tape: Tape,
     depends_on_values: bool,
+    book: MessageBook | None = None,
 ) -> tuple[Engine, bool]:
     """Return an engine at time 0, and whether all deliveries are implied by their wakes.
 
@@ -97,6 +99,7 @@ def make_engine(
         work=conditions.work,
         mode="inline" if inline else "step" if one_by_one else "stretch",
         steering=protocol if protocol.sets_own_wakes else None,
+        book=book,
     )
     return engine, inline
 
@@ -131,7 +134,7 @@ class _SilentControl:
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         return ()
 
-    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+    def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
         return ()
 
     def on_missed_wake(self, node: int, now: float) -> None:
@@ -166,14 +169,11 @@ def segment_deliveries(segment: TapeSegment, inline: bool) -> tuple[I32, I32, F6
 
 def count_updates(segment: TapeSegment, protocol: Protocol, inline: bool) -> I64:
     """Return the number of local updates of every node in a tape segment, shape (n_nodes,)."""
-    trains = trains_on_event(protocol.behaviours)
-    role = protocol.roles[segment.node]
-    on_wake = trains[role, 0] & (segment.kind == TapeEvent.WAKE)
-    on_receive = trains[role, 1] & (segment.kind == TapeEvent.DELIVER)
+    trains, slots = trains_on_event(protocol.behaviours), segment.slots
+    trained = segment.node[trains[protocol.roles[segment.node], slots] & (slots >= 0)]
     implied = segment.receiver if inline else segment.receiver[:0]
     implied = implied[trains[protocol.roles[implied], 1]]
-    training = np.concatenate([segment.node[on_wake | on_receive], implied])
-    return np.bincount(training, minlength=protocol.n_nodes)
+    return np.bincount(np.concatenate([trained, implied]), minlength=protocol.n_nodes)
 
 
 RunSegment = Callable[[TapeSegment], None]
@@ -208,13 +208,20 @@ class Schedule(ABC):
     deliveries: KnownDeliveries
 
     def __init__(
-        self, scenario: Scenario, protocol: Protocol, conditions: EngineConditions, control: ControlProtocol
+        self,
+        scenario: Scenario,
+        protocol: Protocol,
+        conditions: EngineConditions,
+        control: ControlProtocol | None = None,
     ) -> None:
         self._scenario, self._protocol, self._tape = scenario, protocol, Tape()
+        book = MessageBook.of(protocol)
+        self._plays: ControlProtocol = book or protocol
         self._resets = ModelResets(protocol.availability, lost=scenario.churn.model == "reset")
         self._engine, self.deliveries_implied = make_engine(
-            conditions, protocol, control=control, tape=self._tape, depends_on_values=self.depends_on_values
-        )
+            conditions, protocol, control=control or self._plays, tape=self._tape,
+            depends_on_values=self.depends_on_values, book=book,
+        )  # fmt: skip
 
     @abstractmethod
     def play(
@@ -262,7 +269,7 @@ class PrecomputedSchedule(Schedule):
     def __init__(
         self, scenario: Scenario, protocol: Protocol, load: NodeLoad, conditions: EngineConditions
     ) -> None:
-        super().__init__(scenario, protocol, conditions, control=protocol)
+        super().__init__(scenario, protocol, conditions)
         self.ticks = list(self._ticks())
         del self._engine, self._tape  # their memory is free for training
         segments = [tick.segment for tick in self.ticks]
@@ -351,19 +358,19 @@ class InterleavedSchedule(Schedule):
         """Call the protocol, after a barrier if the node has received messages that are not computed yet."""
         if node in self._waiting:
             self._barrier(self._resets.insert_into(self._tape.cut(), now))
-        receivers = self._protocol.on_wake(node, now)
+        receivers = self._plays.on_wake(node, now)
         if self.deliveries_implied:
             self._waiting.update(receivers)
         return receivers
 
-    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+    def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
         """Note that the node has a message to score."""
         self._waiting.add(node)
-        return self._protocol.on_receive(node, message, now)
+        return self._plays.on_delivery(node, message, now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Pass the missed wake to the protocol."""
-        self._protocol.on_missed_wake(node, now)
+        self._plays.on_missed_wake(node, now)
 
 
 def build_and_schedule(

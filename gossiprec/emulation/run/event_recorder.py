@@ -12,7 +12,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I32, I64, U8, Bools, check_array, check_range
 from gossiprec.compute.messages import BYTES
-from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
+from gossiprec.compute.plan.tape import RECEIVING, WAKING, TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.network_setup import trains_on_event
 from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.network.sim.availability import Availability
@@ -218,12 +218,17 @@ class EventRecorder(Stateful):
         self._sent_bytes = np.zeros(0, np.int32)
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last segment
         self._sessions = _sessions(protocol.availability)
+        self._control_bytes = np.array([0, *protocol.control_messages.values()], np.int32)
+        self._control = np.zeros(0, np.int32) if protocol.control_messages else None
         self.traffic = TrafficCounters()
         self.messages: Columns = {}
 
     def state(self) -> dict[str, Any]:
         """Return the state that links the next tape segment to earlier ones, for a checkpoint."""
-        return {**super().state(), "traffic": self.traffic.state(), "sizes": self._sizes.state()}
+        control = {} if self._control is None else {"control": self._control}
+        return {
+            **super().state(), **control, "traffic": self.traffic.state(), "sizes": self._sizes.state()
+        }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned.
@@ -235,6 +240,7 @@ class EventRecorder(Stateful):
         """
         self._check(state)
         super().restore(state)
+        self._control = state.get("control")
         self.traffic = TrafficCounters.restored(state["traffic"])
         self._sizes.restore(state["sizes"])
 
@@ -250,6 +256,8 @@ class EventRecorder(Stateful):
         check_range("recording.sender", state["sender"], 0, nodes)
         check_range("recording.sent_bytes", state["sent_bytes"], 0, 2**31 - 2)
         check_range("recording.unfinished", state["unfinished"][1], 0, nodes)
+        if self._control is not None:
+            check_range("recording.control", state["control"], 0, len(self._control_bytes) - 1)
         sessions = state["sessions"]
         first = len(self._sessions[0]) - len(sessions[0])
         expected = [column[first:] for column in self._sessions]
@@ -268,26 +276,31 @@ class EventRecorder(Stateful):
         if self._view is not None:
             self._write_views(segment)
         sent_at, size = segment.sent_at, self._sizes.of(segment)
+        if len(segment.control):
+            size = np.where(segment.control > 0, self._control_bytes[segment.control], size)
         sizes, from_coordinator = size, segment.sender >= self._n_users
         message, receiver, time = segment_deliveries(segment, self._inline)
         if self._inline:
-            sender, ready, queued = segment.sender, sent_at, np.zeros(len(segment.sender))
+            sender, queued = segment.sender, np.zeros(len(segment.sender))
         else:
             self._sender = np.concatenate([self._sender, segment.sender])
             self._sent_at = np.concatenate([self._sent_at, sent_at])
             self._sent_bytes = np.concatenate([self._sent_bytes, size])
             sender, sent_at, size = self._sender[message], self._sent_at[message], self._sent_bytes[message]
-            arrived = segment.kind == TapeEvent.DELIVER
-            ready, queued = segment.ready[arrived], segment.queued[arrived]
-            self._write_drops(segment)
+            queued = segment.queued[segment.kind == TapeEvent.DELIVER]
+            self._write_drops(segment, "drop", TapeEvent.DROP)
         messages: Columns = {
             "time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size,
             "queued": queued,
         }  # fmt: skip
         self._log.append("message", messages)
         self.messages = messages
-        self.traffic.count(segment, sizes, from_coordinator, time - sent_at, queued)
-        self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
+        delays = time - sent_at
+        if self._control is not None:
+            control_delays, control_queued = self._write_control(segment, self._control)
+            delays, queued = np.append(delays, control_delays), np.append(queued, control_queued)
+        self.traffic.count(segment, sizes, from_coordinator, delays, queued)
+        self._write_updates(segment, refused, math.inf if last else until)
 
     def coordinates(self, pushes: I64) -> I64:
         """Return the number of rewritten values in all messages of each node, given its number of rewritten pushes."""
@@ -302,15 +315,19 @@ class EventRecorder(Stateful):
         times = np.full(len(nodes), time)
         self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
 
-    def _write_updates(
-        self, segment: TapeSegment, ready: F64, receiver: I32, trains: Bools, until: float
-    ) -> None:
+    def _write_updates(self, segment: TapeSegment, refused: I64, until: float) -> None:
         """Append the updates that end before `until`; keep the others for the next segment."""
-        woke = segment.kind == TapeEvent.WAKE
-        woke &= self._trains[self._roles[segment.node], 0]
-        on_receive = self._trains[self._roles[receiver], 1] & trains
-        times = np.concatenate([self._unfinished[0], segment.ready[woke], ready[on_receive]])
-        nodes = np.concatenate([self._unfinished[1], segment.node[woke], receiver[on_receive]])
+        slots = segment.slots
+        trains = self._trains[self._roles[segment.node], slots]
+        woke, heard = trains & (slots == WAKING), trains & (slots >= RECEIVING)
+        message, receiver, ready = segment.message[heard], segment.node[heard], segment.ready[heard]
+        if self._inline:
+            message, receiver, _ = segment_deliveries(segment, inline=True)
+            trained = self._trains[self._roles[receiver], RECEIVING]
+            message, receiver, ready = message[trained], receiver[trained], segment.sent_at[trained]
+        accepted = ~np.isin(message, refused)
+        times = np.concatenate([self._unfinished[0], segment.ready[woke], ready[accepted]])
+        nodes = np.concatenate([self._unfinished[1], segment.node[woke], receiver[accepted]])
         later = times > until
         self._unfinished = times[later], nodes[later]
         times, nodes = times[~later], nodes[~later]
@@ -378,11 +395,11 @@ class EventRecorder(Stateful):
         self._log.append("session", {"time": time[:now], "node": node[:now], "online": online[:now]})
         self._sessions = time[now:], node[now:], online[now:]
 
-    def _write_drops(self, segment: TapeSegment) -> None:
-        lost = segment.kind == TapeEvent.DROP
+    def _write_drops(self, segment: TapeSegment, kind: str, event: TapeEvent) -> None:
+        lost = segment.kind == event
         message = segment.message[lost]
         self._log.append(
-            "drop",
+            kind,
             {
                 "time": segment.time[lost],
                 "sender": self._sender[message],
@@ -391,3 +408,21 @@ class EventRecorder(Stateful):
                 "cause": segment.cause[lost].astype(np.uint8),
             },
         )
+
+    def _write_control(self, segment: TapeSegment, before: I32) -> tuple[F64, F64]:
+        """Append control messages, delivered and lost; return the delays and queueing times of the delivered ones."""
+        sent = segment.control if len(segment.control) else np.zeros(len(segment.receiver), np.int32)
+        control = self._control = np.concatenate([before, sent])
+        self._write_drops(segment, "control_drop", TapeEvent.LOST_SIGNAL)
+        arrived = segment.kind == TapeEvent.SIGNAL
+        message, time, queued = segment.message[arrived], segment.time[arrived], segment.queued[arrived]
+        sent_at = self._sent_at[message]
+        self._log.append(
+            "control",
+            {
+                "time": time, "sender": self._sender[message], "receiver": segment.node[arrived], "sent_at": sent_at,
+                "size_bytes": self._sent_bytes[message], "queued": queued,
+                "kind": (control[message] - 1).astype(np.uint8),
+            },
+        )  # fmt: skip
+        return time - sent_at, queued

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gossiprec.base.registry import Registry
 from gossiprec.network.protocols.base import Protocol
+from gossiprec.network.protocols.messages import Message, Reaction, Send
 
 PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__, group="protocols")
 
-__all__ = ["PROTOCOLS", "Protocol"]
+__all__ = ["PROTOCOLS", "Message", "Protocol", "Reaction", "Send"]

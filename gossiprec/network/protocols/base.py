@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I64
+from gossiprec.base.errors import MovedWarning
 from gossiprec.base.options import Options
 from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.protocols.messages import Message, Reaction, Send
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.old_names import old_members
@@ -31,7 +35,7 @@ class Protocol(ABC):
     """The receivers of messages, and the treatment of models on the way.
 
     A protocol has two parts. The engine queries the receivers event by event: :meth:`on_wake`, :meth:`on_receive`.
-    The treatment of models is the same for all events of a role and is declared once: :attr:`behaviours`.
+    The treatment of models is declared once, for each role and kind of message: :attr:`behaviours`.
 
     Parameters
     ----------
@@ -52,7 +56,11 @@ class Protocol(ABC):
     peers_meet: ClassVar[bool] = True
     """Whether users' nodes receive one another's models; if not, only a coordinator can observe them."""
     replies: ClassVar[bool] = False
-    """Whether a delivery can make a node send."""
+    """Whether a delivery can make a node send; set by itself if the class defines :meth:`on_receive`."""
+    sees_messages: ClassVar[bool] = False
+    """Whether the class defines :meth:`on_receive`; set by itself."""
+    max_answers: ClassVar[int] = 1000
+    """Limit of the messages that follow from one wake: a guard against endless answers."""
     choices_follow_data: ClassVar[bool] = False
     """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
     seconds_per_wake: float | None = None
@@ -72,6 +80,23 @@ class Protocol(ABC):
         self.seed = seed
         self.availability = availability or Availability.forever(n_users + self.has_coordinator)
         self.profiles = profiles
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__.get("on_receive")
+        if own is None:
+            return
+        if len(inspect.signature(own).parameters) == 4:
+            warnings.warn(
+                f"{cls.__name__}.on_receive(node, message, now) is now on_delivery; on_receive(message) gets a "
+                "Message; the old form works until version 0.2",
+                MovedWarning,
+                stacklevel=2,
+            )
+            cls.on_delivery = own  # type: ignore[method-assign]
+            del cls.on_receive
+        else:
+            cls.sees_messages = cls.replies = True
 
     @classmethod
     def mode_of(cls, options: Any) -> str:
@@ -180,11 +205,31 @@ class Protocol(ABC):
         return None
 
     @abstractmethod
-    def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the receivers of the messages that the node sends on this wake."""
+    def on_wake(self, node: int, now: float) -> Any:
+        """Return the receivers of the node's model on this wake.
 
-    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Return the receivers of the messages that the node sends on the delivery of a message."""
+        A protocol that sees messages may return :class:`Send` objects instead.
+        """
+
+    @property
+    def control_messages(self) -> Mapping[str, int]:
+        """Size in bytes of each kind of message that carries no model; the class must define :meth:`on_receive`."""
+        return {}
+
+    def on_receive(self, message: Message) -> Sequence[Send] | Reaction:
+        """Return what the receiver of a message sends in answer.
+
+        The node's operations are those in :attr:`Behaviour.on` of the message's kind, or `on_receive` if it is not
+        there; a :class:`Reaction` selects others. The choice cannot depend on the values of models, which are computed
+        later.
+        """
+        return ()
+
+    def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
+        """Return the receivers of the messages that the node sends on the delivery of a message, by its number.
+
+        This is the form for protocols with so many answers that an object for each message would cost too much.
+        """
         return ()
 
     @property

@@ -217,7 +217,7 @@ class FedAvg(CoordinatedProtocol):
         lacking = max(0, count - int(rested.sum()))
         return np.sort(np.concatenate([candidates[rested], waiting[:lacking]]))
 
-    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+    def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
         """Return the coordinator as receiver of a client's answer; the coordinator records answers."""
         if node < self.n_users:
             self._brought, self._weight = message, 1.0

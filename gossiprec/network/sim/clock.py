@@ -88,8 +88,10 @@ class ComputeTime:
         Whether to draw for each update, or once for each node, so that a slow node stays slow.
     scale : ndarray of float64, shape (n_nodes,)
         Factors of the drawn times.
-    on_wake, on_receive : ndarray of bool, shape (n_nodes,)
-        Whether each node runs a local update when it wakes, and when it receives a message.
+    on_wake : ndarray of bool, shape (n_nodes,)
+        Whether each node runs a local update when it wakes.
+    on_receive : ndarray of bool, shape (n_nodes,) or (n_nodes, n_slots - 1)
+        Whether it does when it receives a message, for each list of operations after the one on waking.
     seed : int
 
     Attributes
@@ -115,7 +117,7 @@ class ComputeTime:
         self._scale = scale
         self._seed = seed
         self._on_wake: list[bool] = on_wake.tolist()
-        self._on_receive: list[bool] = on_receive.tolist()
+        self._on_receive: list[list[bool]] = on_receive.reshape(len(scale), -1).tolist()
         self._streams = NodeStreams(len(scale), self._durations)
         self.busy_until = [0.0] * len(scale)
         self.begun = [0] * len(scale)
@@ -130,15 +132,19 @@ class ComputeTime:
     @property
     def hindered_by_deliveries(self) -> bool:
         """Whether deliveries can keep a node busy."""
-        return any(self._on_receive)
+        return any(map(any, self._on_receive))
 
     def woke(self, node: int, now: float) -> float:
         """Return the time at which the node finishes the work of this wake."""
         return self._finished(node, now) if self._on_wake[node] else now
 
-    def received(self, node: int, now: float) -> float:
-        """Return the time at which the node finishes its work on a delivery, after all work begun before."""
-        return self._finished(node, max(now, self.busy_until[node])) if self._on_receive[node] else now
+    def received(self, node: int, now: float, slot: int = 1) -> float:
+        """Return the time at which the node finishes its work on a delivery, after all work begun before.
+
+        `slot` is the number of its list of operations.
+        """
+        trains = self._on_receive[node][slot - 1]
+        return self._finished(node, max(now, self.busy_until[node])) if trains else now
 
     def _finished(self, node: int, begin: float) -> float:
         self.begun[node] += 1

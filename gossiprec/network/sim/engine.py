@@ -29,6 +29,8 @@ from gossiprec.network.sim.network import ARRIVED, BUSY, OFFLINE, WAITS
 from gossiprec.network.sim.transport import MessageOutcome, MessageOutcomes, Transport
 
 WAKE, DELIVER, DROP = range(3)
+RECEIVING = 1
+SIGNAL, LOST_SIGNAL = 4, 5
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class ControlProtocol(Protocol):
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of the messages that `node` sends on its wake."""
 
-    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+    def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
         """Return the receivers of the messages that `node` sends on the delivery of `message`."""
 
     def on_missed_wake(self, node: int, now: float) -> None:
@@ -164,6 +166,33 @@ class Steering(Protocol):
 
     def next_wake(self, now: float) -> float | None:
         """Return the time of the next wake as currently planned; None if the clock decides."""
+
+
+class Book(Protocol):
+    """The calls that the engine makes to the book of a protocol that sees messages.
+
+    Attributes
+    ----------
+    slot : int
+        Number of the operations of the latest delivery; 0 if they are those of every message.
+    heard_control : bool
+        Whether the latest delivery was a control message.
+    controls : sequence of int
+        Number of the kind of each message that was sent last; 0 if it carries a model.
+    """
+
+    slot: int
+    heard_control: bool
+    controls: Sequence[int]
+
+    def post(self, node: int, first: int, sent_at: float, sends: Sequence[Any]) -> Sequence[int]:
+        """Note messages first, first + 1, ...; return their receivers."""
+
+    def size_of(self, message: int) -> int | None:
+        """Return the size of a control message in transit; None if it carries a model."""
+
+    def lost(self, message: int) -> bool:
+        """Note that a message is lost; return whether it was a control message."""
 
 
 class Recorder(Protocol):
@@ -185,13 +214,18 @@ class Recorder(Protocol):
         receivers: Sequence[int],
         ready: float,
         queued: float,
+        *,
+        kind: int = DELIVER,
     ) -> None:
         """Record a delivery, and the messages that the receiver sends when it is `ready`."""
+
+    def mark(self, slot: int, controls: Sequence[int]) -> None:
+        """Record the operations of the latest event, and the kinds of the control messages that it sent."""
 
     def weigh(self, factor: float) -> None:
         """Record the weight factor of the latest delivery."""
 
-    def drop(self, time: float, receiver: int, message: int, cause: int) -> None:
+    def drop(self, time: float, receiver: int, message: int, cause: int, *, kind: int = DROP) -> None:
         """Record a lost message."""
 
     def extend(self, happenings: EventBatch) -> None:
@@ -264,6 +298,8 @@ class Engine:
         are processed one by one. The last two give equal results.
     steering : Steering, optional
         In step mode: sets the wakes of the clock's only node, and the weights of deliveries.
+    book : Book, optional
+        In step mode: the book of a protocol that sees messages.
     """
 
     def __init__(
@@ -276,6 +312,7 @@ class Engine:
         work: ComputeTime | None = None,
         mode: Mode,
         steering: Steering | None = None,
+        book: Book | None = None,
     ) -> None:
         clock, wakes, availability = plan
         self._agenda = _Agenda()
@@ -291,6 +328,7 @@ class Engine:
         self._work = work
         self._mode = mode
         self._steering = steering
+        self._book = book
         self._hindered = work is not None or not availability.always
         self._copied = transport.network.with_copies if transport.network.copies else None
         self._woke = {
@@ -357,7 +395,7 @@ class Engine:
                 break
             if not transport.moving and not self.wakes_due:
                 for waiting in self._transport.give_up(self.now):
-                    self._recorder.drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
+                    self._drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
 
     def _wake(self, event: _Ring) -> None:
         node, rank = event.node, event.rank
@@ -410,7 +448,11 @@ class Engine:
     def _woke_in_step(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
         ready = now if self._work is None else self._work.woke(node, now)
         first = self._recorder.n_messages
+        if self._book is not None:
+            receivers = self._book.post(node, first, ready, receivers)
         self._recorder.wake(now, node, receivers, ready)
+        if self._book is not None:
+            self._recorder.mark(0, self._book.controls)
         self._announce(first, receivers)
         self._post(node, first, receivers, ready)
 
@@ -419,14 +461,23 @@ class Engine:
         self.now = now
         if cause != ARRIVED:
             if cause != WAITS:
-                self._recorder.drop(now, node, message, cause)
+                self._drop(now, node, message, cause)
             return
-        receivers = self._control.on_receive(node, message, now)
-        ready = now if self._work is None else self._work.received(node, now)
+        receivers, book = self._control.on_delivery(node, message, now), self._book
+        slot = RECEIVING if book is None else book.slot or RECEIVING
+        ready = now if self._work is None else self._work.received(node, now, slot)
         if self._copied is not None and receivers:
             receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
-        self._recorder.deliver(now, node, message, receivers, ready, queued)
+        if book is None:
+            self._recorder.deliver(now, node, message, receivers, ready, queued)
+        else:
+            receivers, kind = (
+                book.post(node, first, ready, receivers),
+                SIGNAL if book.heard_control else DELIVER,
+            )
+            self._recorder.deliver(now, node, message, receivers, ready, queued, kind=kind)
+            self._recorder.mark(book.slot, book.controls)
         if self._steering and self._steering.delivery_weight != 1.0:
             self._recorder.weigh(self._steering.delivery_weight)
         if receivers:
@@ -434,6 +485,13 @@ class Engine:
             self._post(node, first, receivers, ready)
         if self._steering is not None:
             self._steer(self._steering)
+
+    def _drop(self, time: float, receiver: int, message: int, cause: int) -> None:
+        """Record the loss of a message."""
+        if self._book is not None and self._book.lost(message):
+            self._recorder.drop(time, receiver, message, cause, kind=LOST_SIGNAL)
+        else:
+            self._recorder.drop(time, receiver, message, cause)
 
     def _announce(self, first: int, receivers: Sequence[int]) -> None:
         """Tell the steering protocol which messages are sent."""
@@ -453,9 +511,10 @@ class Engine:
         rank, now = self._rank, self.now
         self._rank += len(receivers)
         for message, receiver in enumerate(receivers, first):
-            cause = self._transport.send(message, rank, sender, receiver, ready)
+            size = None if self._book is None else self._book.size_of(message)
+            cause = self._transport.send(message, rank, sender, receiver, ready, size)
             if cause != ARRIVED and ready <= now:
-                self._recorder.drop(now, receiver, message, cause)
+                self._drop(now, receiver, message, cause)
             elif cause != ARRIVED:
                 self._transport.lose(
                     MessageOutcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)

@@ -60,13 +60,18 @@ class FairShare:
             one, other = self._tree[2 * node], self._tree[2 * node + 1]
             self._tree[node] = one if key[one] <= key[other] else other
 
-    def unhindered(self, sender: Any, receiver: Any) -> Any:
-        """Return the time of a transfer that shares neither end."""
-        return self._size[sender] / np.minimum(self._capacity[sender, 0], self._capacity[receiver, 1])
+    def unhindered(self, sender: Any, receiver: Any, size: int | None = None) -> Any:
+        """Return the time of a transfer that shares neither end; its size is the sender's if it is not given."""
+        return (self._size[sender] if size is None else size) / np.minimum(
+            self._capacity[sender, 0], self._capacity[receiver, 1]
+        )
 
-    def begin(self, time: float, ticket: int, sender: int, receiver: int, cut: float) -> None:
+    def begin(
+        self, time: float, ticket: int, sender: int, receiver: int, cut: float, size: int | None = None
+    ) -> None:
         """Schedule the start of a transfer; it breaks off at time `cut`, when its sender goes offline."""
-        heappush(self._starts, (time, ticket, sender, receiver, float(self._size[sender]), cut))
+        load = float(self._size[sender] if size is None else size)
+        heappush(self._starts, (time, ticket, sender, receiver, load, cut))
 
     @property
     def next_time(self) -> float:

@@ -126,7 +126,8 @@ class Transport:
         self._pending = MessageOutcomes.none()
         self._sharing = sharing
         self._direct = availability.always and sharing is None and not in_order  # only the latency matters
-        self._sending: dict[int, tuple[MessageOutcome, float]] = {}  # in transfer, with their latencies
+        # in transfer, with their latencies and sizes
+        self._sending: dict[int, tuple[MessageOutcome, float, int | None]] = {}
         self._transfers = MessageOutcomes.none()  # the same for segments
         self._delays = np.zeros(0)
 
@@ -140,10 +141,13 @@ class Transport:
         """Whether no message is in transit."""
         return not (self._queue or self._sending or len(self._pending) or len(self._transfers))
 
-    def send(self, message: int, rank: int, sender: int, receiver: int, leave: float) -> int:
+    def send(
+        self, message: int, rank: int, sender: int, receiver: int, leave: float, size: int | None = None
+    ) -> int:
         """Send the sender's next message, which leaves no earlier than now; return its cause if it is lost.
 
-        A message that is lost at once is lost when it leaves; the caller records the loss.
+        Its size is the size of the sender's models if it is not given. A message that is lost at once is lost when it
+        leaves; the caller records the loss.
         """
         delay = self.network.one(sender, receiver, leave)
         if not self._always and not self._availability.is_online(sender, leave):
@@ -159,10 +163,10 @@ class Transport:
         if self._sharing is None:
             self._arrive(outcome, delay)
             return ARRIVED
-        self._sending[message] = outcome, delay
+        self._sending[message] = outcome, delay, size
         self.moving += 1
         cut = math.inf if self._always else self._availability.next_change(sender, leave)
-        self._sharing.begin(leave, message, sender, receiver, cut)
+        self._sharing.begin(leave, message, sender, receiver, cut, size)
         return ARRIVED
 
     def lose(self, outcome: MessageOutcome) -> None:
@@ -174,12 +178,12 @@ class Transport:
         """Process the next start or end of a transfer."""
         time = sharing.next_time
         for message, whole in sharing.step():
-            outcome, delay = self._sending.pop(message)
+            outcome, delay, size = self._sending.pop(message)
             self.moving -= 1
             if not whole:
                 self.lose(outcome._replace(time=time, cause=SENDER_OFFLINE))
                 continue
-            unshared = float(sharing.unhindered(outcome.sender, outcome.receiver))
+            unshared = float(sharing.unhindered(outcome.sender, outcome.receiver, size))
             queued = max(0.0, time - (outcome.time + unshared))
             self._arrive(outcome._replace(time=time, queued=queued), delay)
 
