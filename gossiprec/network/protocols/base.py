@@ -217,7 +217,7 @@ class Protocol(ABC):
         return {}
 
     def on_receive(self, message: Message) -> Sequence[Send] | Reaction:
-        """Return what the receiver of a message sends in answer.
+        """Return the messages that the receiver of a message sends in answer.
 
         The node's operations are those in :attr:`Behaviour.on` of the message's kind, or `on_receive` if it is not
         there; a :class:`Reaction` selects others. The choice cannot depend on the values of models, which are computed

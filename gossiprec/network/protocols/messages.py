@@ -166,7 +166,7 @@ class MessageBook:
         return f"protocol {registry_name(self._protocol)}"
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return what the node sends on its wake."""
+        """Return the messages that the node sends on its wake."""
         self._heard = None
         sends: Sequence[int] = self._protocol.on_wake(node, now)
         return sends
@@ -176,7 +176,7 @@ class MessageBook:
         self._protocol.on_missed_wake(node, now)
 
     def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Pass a message to the protocol; return what the node sends."""
+        """Pass a message to the protocol; return the messages that the node sends."""
         heard = self._heard = self._transit.pop(message)
         self.heard_control = heard.kind in self._control
         self._arrived_at[message] = node
