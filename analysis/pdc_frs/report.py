@@ -1,19 +1,68 @@
-"""The report of the study, and claims beyond the order of rows, also about contributed data."""
+"""The report of the study: its figures, and claims beyond the order of rows, also about contributed data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from analysis.papers.claims import Evidence, judge_claim, judge_declared, no_more_than
 from analysis.papers.comparison import LAST, experiment_name
 from analysis.papers.curves import reported_score
 from analysis.papers.document import DocumentBlock, GridCell
+from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
 from analysis.papers.report import PaperReport
 from analysis.papers.sections import setting_tables
 from analysis.papers.tables import format_mean
 from analysis.papers.verdict import ClaimVerdict, Runs, mean
-from analysis.pdc_frs import LEAKAGE, PAPER, SETTINGS, STUDY, methods_by_epsilon
-from analysis.pdc_frs.figures import paper_figures
+from analysis.pdc_frs import LEAKAGE, PAPER, ROWS, SETTINGS, STUDY, WEIGHTS, methods_by_epsilon
+
+WORDS = {
+    "epsilon": "budget of a contributed item",
+    "alpha": "items with soft labels",
+    "lambda": "weight of the users' contrastive loss",
+    "beta": "weight of the items' contrastive loss",
+}
+LEAKS = {
+    "kept": ("kept", ""),
+    "CDA, contributed sets": ("CDA, contributed", "CDA, guessing"),
+    "CDA, auxiliary model": ("CDA, auxiliary", "CDA, guessing"),
+    "MIA (AUC), contributed sets": ("MIA, contributed", "MIA, popularity"),
+    "MIA (AUC), auxiliary model": ("MIA, auxiliary", "MIA, popularity"),
+}
+"""The number shown in each panel, and its value without the contribution."""
+
+
+@cache
+def paper_figures() -> dict[str, PaperFigure]:
+    """Return the figures by name, setting by setting."""
+    found: dict[str, PaperFigure] = {}
+    sweeps = SweepFigures(PAPER, tuple(PAPER.metrics), ROWS.values(), {"FedNCF": "fedncf"})
+    for setting in SETTINGS:
+        by_epsilon = methods_by_epsilon(setting)
+        found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_table(setting))
+        options = {"epsilon": by_epsilon, **{letter: {"PDC-FRS": own} for letter, own in WEIGHTS.items()}}
+        drawn = {
+            f"{option}-{setting}": sweeps.make_figure(
+                setting,
+                f"PDC-FRS over {option}, the {WORDS[option]}, {setting}; also FedNCF, and orders without training.",
+                option,
+                lines,
+            )
+            for option, lines in options.items()
+        }
+        found[f"epsilon-{setting}"] = drawn.pop(f"epsilon-{setting}")
+        found[f"leaks-{setting}"] = LeakageFigure(
+            LEAKAGE, LEAKS, by_epsilon, reference=lambda column: column.partition(", ")[2]
+        ).make_figure(
+            setting,
+            f"Leakage of contributed data and of the auxiliary model over epsilon, {setting}: communities (CDA) and "
+            "items of users (MIA); for comparison the values without them, by guessing or popularity.",
+            "epsilon",
+            {"n_columns": 3},
+        )
+        found |= drawn
+    return drawable_figures(found, STUDY.experiments)
+
 
 NEARLY_ALL, TOLERANCE = 0.9, 0.01
 """Fraction of items kept above which they are nearly the training data; margin over popularity that counts as none."""

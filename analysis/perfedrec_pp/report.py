@@ -1,26 +1,229 @@
-"""The report of the study, and claims beyond the order of rows, also about personal models."""
+"""The report of the study: its figures, gains by activity of users, and claims beyond the order of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from matplotlib.axes import Axes
 
 from analysis.papers.claims import Evidence, judge_claim, judge_declared
-from analysis.papers.comparison import BEST
-from analysis.papers.curves import seed_differences
-from analysis.papers.document import DocumentBlock
+from analysis.papers.comparison import BEST, LAST, experiment_name
+from analysis.papers.curves import read_by_seed, reported_score, seed_differences
+from analysis.papers.document import DocumentBlock, GridCell, GridColumn
+from analysis.papers.figures import (
+    PaperFigure,
+    SeedLine,
+    SweepFigures,
+    drawable_figures,
+    method_curves,
+    seed_line,
+    table_curves,
+    tick_whole_epochs,
+    with_levels,
+)
 from analysis.papers.printed_orders import DIGITS
 from analysis.papers.report import PaperReport
-from analysis.papers.verdict import ClaimVerdict, Runs, mean
-from analysis.perfedrec_pp import PAPER, PRICE, STUDY
-from analysis.perfedrec_pp.activity_groups import (
-    MIX,
-    activity_tables,
-    count_groups,
-    group_gain,
-    group_recall,
-    interaction_range,
+from analysis.papers.sections import setting_tables
+from analysis.papers.tables import DASH, format_mean
+from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
+from analysis.perfedrec_pp import (
+    ABLATIONS,
+    CENTRAL,
+    COUNTERPARTS,
+    FEDERATED,
+    GLOBAL,
+    PAPER,
+    PRICE,
+    SETTINGS,
+    STUDY,
+    SWEEPS,
+    TABLE_ROWS,
+    VIEWS,
+    WHOLE,
+    central_experiment,
 )
-from analysis.perfedrec_pp.figures import paper_figures
+from gossiprec.figures.panels import Axis
+from gossiprec.figures.style import GREY
+from gossiprec.runs import Run
+
+WORDS = {
+    "noise": "scale of the Laplace noise that clients add",
+    "pretraining": "epochs of pre-training",
+    "clusters": "number of clusters",
+}
+
+
+@cache
+def paper_figures() -> dict[str, PaperFigure]:
+    """Return the figures by name, setting by setting."""
+    found: dict[str, PaperFigure] = {}
+    sweeps = SweepFigures(PAPER, tuple(PAPER.metrics), TABLE_ROWS[PAPER.main].values())
+    for setting in SETTINGS:
+        found[f"table4-{setting}"] = _federated(setting)
+        found[f"central-{setting}"] = replace(
+            table_curves(PAPER, setting, "table4", CENTRAL),
+            caption=f"Centralised rows of Table 4 by pass over all data, {setting}. Thin dotted lines: printed values.",
+        )
+        found[f"table5-{setting}"] = table_curves(PAPER, setting, "table5")
+        for option, methods in SWEEPS.items():
+            caption = f"{WHOLE} over the {WORDS[option]}, {setting}; for comparison orders without training."
+            found[f"{option}-{setting}"] = sweeps.make_figure(
+                setting, caption, WORDS[option], {WHOLE: methods}
+            )
+        found[f"views-{setting}"] = _views(setting)
+        found[f"deciles-{setting}"] = _deciles(setting)
+    return drawable_figures(found, STUDY.experiments)
+
+
+def _federated(setting: str) -> PaperFigure:
+    """Return the federated rows by round, with the best values of centralised ones as levels."""
+
+    def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
+        return {
+            _centralised(row): reported_score(PAPER, runs, central_experiment(row), column, BEST)
+            for row in dict.fromkeys(COUNTERPARTS.values())
+        }
+
+    drawing = with_levels(table_curves(PAPER, setting, "table4", FEDERATED), levels)
+    order = [*drawing.look["order"], *(_centralised(row) for row in CENTRAL)]
+    caption = f"{drawing.caption} Level lines: centralised rows at their best validation epoch."
+    return replace(drawing, caption=caption, look={**drawing.look, "order": order})
+
+
+def _centralised(row: str) -> str:
+    return f"{row}, centralised"
+
+
+def _views(setting: str) -> PaperFigure:
+    """Return the curves of both kinds of views by epoch."""
+    drawing = method_curves(
+        setting,
+        f"{WHOLE} by views of pre-training, {setting}: only noise, as in its published code, or also omitted users and "
+        "pseudo edges, as in its equations.",
+        {"views of its code": VIEWS["noise"], "views of its equations": VIEWS["mix"]},
+        PAPER.metrics,
+        Axis("%"),
+    )
+    return replace(drawing, own=(VIEWS["mix"],))
+
+
+def _deciles(setting: str) -> PaperFigure:
+    """Return recall of mix and global model, and the gain, over groups of users by activity."""
+
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        groups, found = range(count_groups(runs, setting)), {}
+        for look in LOOK_KEYS:
+            both = {"mix": MIX, "only the global model": GLOBAL_ONLY}
+            found[f"Recall@20, {look}"] = [
+                seed_line(name, {g + 1: group_recall(runs, setting, method, g, look) for g in groups})
+                for name, method in both.items()
+            ]
+            found[f"gain, {look}"] = [
+                seed_line("mix", {g + 1: group_gain(runs, setting, g, look) for g in groups})
+            ]
+        return found
+
+    return PaperFigure(
+        f"Recall@20 by group of users, the least active first, {setting}: a mix of local, cluster and global model, "
+        "only the global model, and the gain of the mix.",
+        setting,
+        (MIX, GLOBAL_ONLY),
+        (GLOBAL_ONLY,),
+        panels,
+        Axis("group"),
+        Axis("%"),
+        {"dress": _below_zero},
+    )
+
+
+def _below_zero(axes: Axes) -> None:
+    """Set ticks at whole groups, and extend the axis to losses."""
+    tick_whole_epochs(axes)
+    least = float(axes.dataLim.ymin)  # includes the intervals
+    if least < 0:
+        axes.set_ylim(bottom=1.1 * least)
+        axes.axhline(0.0, color=GREY, linewidth=0.9)
+
+
+LOOK_KEYS = {LAST: "last", BEST: "validated"}
+"""Key of each reporting point in summaries."""
+MIX, GLOBAL_ONLY = FEDERATED[WHOLE], ABLATIONS[GLOBAL]
+_ABOUT = (
+    "Users in groups by the number of their training interactions, the least active first: Recall@20 of the mixes of "
+    "local, cluster and global model, of only the global model (another run with the same seed, trained in the same "
+    "way), and the difference, at the last epoch and at the best epoch of each run."
+)
+
+
+def count_groups(runs: Runs, setting: str) -> int:
+    """Return the number of groups in the reports of both methods; 0 if one of them reports none."""
+    both = [runs.get(experiment_name(setting, method), {}) for method in (MIX, GLOBAL_ONLY)]
+    if not all(both):
+        return 0
+    return min(len(_groups(run)) for seeds in both for run in seeds.values())
+
+
+def group_recall(runs: Runs, setting: str, method: str, group: int, look: str) -> PerSeed:
+    """Return Recall@20 of a group of users at a reporting point, by seed, for runs that report it."""
+
+    def read(run: Run) -> float | None:
+        groups = _groups(run)
+        return (
+            groups[group].get(LOOK_KEYS[look], {}).get(PAPER.validation.removeprefix("val_"))
+            if group < len(groups)
+            else None
+        )
+
+    return read_by_seed(runs.get(experiment_name(setting, method), {}), read)
+
+
+def group_gain(runs: Runs, setting: str, group: int, look: str) -> PerSeed:
+    """Return the lead of the mix over the global model in a group, by seed."""
+    mix, global_only = (group_recall(runs, setting, method, group, look) for method in (MIX, GLOBAL_ONLY))
+    return seed_differences(mix, global_only)
+
+
+def interaction_range(runs: Runs, setting: str, group: int) -> str:
+    """Return the fewest and the most training interactions of a group's users, over all seeds."""
+    found = [
+        own[group]
+        for run in runs.get(experiment_name(setting, MIX), {}).values()
+        if group < len(own := _groups(run))
+    ]
+    if not found:
+        return DASH
+    low, high = min(one["train_min"] for one in found), max(one["train_max"] for one in found)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _groups(run: Run) -> Sequence[Mapping[str, Any]]:
+    """Return the groups by activity in a summary; empty for runs without them."""
+    return (run.summary or {}).get("by_activity") or []
+
+
+def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
+    """Yield, per setting with both methods, recall of the mix and of the global model by group."""
+    titles: list[GridColumn | str] = ["group", "interactions"]
+    titles += [GridColumn(look, ("mix", "global", "gain")) for look in LOOK_KEYS]
+    rows = {
+        setting: [_row(runs, setting, group) for group in range(count_groups(runs, setting))]
+        for setting in SETTINGS
+    }
+    yield from setting_tables("Users who gain from personal models", "deciles", _ABOUT, titles, rows, 2)
+
+
+def _row(runs: Runs, setting: str, group: int) -> list[GridCell]:
+    fields = [GridCell(f"{group + 1}"), GridCell(interaction_range(runs, setting, group))]
+    for look in LOOK_KEYS:
+        fields += [
+            format_mean(group_recall(runs, setting, method, group, look)) for method in (MIX, GLOBAL_ONLY)
+        ]
+        fields.append(format_mean(group_gain(runs, setting, group, look)))
+    return fields
+
 
 _PRICE = (
     "Each federated row at its best validation epoch, next to the centralised row with the model of its clients at its "

@@ -7,8 +7,16 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.cl4fedrec import PAPER, STUDY, uniformity
-from analysis.cl4fedrec.report import REPORT, judge_claims
+from analysis.cl4fedrec import PAPER, STUDY
+from analysis.cl4fedrec.report import (
+    POPULAR,
+    REPORT,
+    correlation_norm,
+    judge_claims,
+    pairwise_cosines,
+    split_by_popularity,
+    uniformity,
+)
 from analysis.papers.comparison import BEST, LAST, experiment_name
 from analysis.papers.curves import baseline_score as level_of
 from analysis.papers.curves import metric_by_epoch_and_seed, reported_epochs, reported_score
@@ -169,25 +177,25 @@ def test_the_tiny_scale_says_that_no_number_means_anything(tmp_path):
 
 def test_uniformity_tells_a_cone_from_a_sphere():
     alike = np.ones((5, 3))
-    assert uniformity.uniformity(uniformity.pairwise_cosines(alike)) == pytest.approx(0)
+    assert uniformity(pairwise_cosines(alike)) == pytest.approx(0)
     opposite = np.array([[1.0, 0], [-2.0, 0]])
-    assert uniformity.pairwise_cosines(opposite).tolist() == [-1]
-    assert uniformity.uniformity(uniformity.pairwise_cosines(opposite)) == pytest.approx(-8)  # |x - y|^2 is 4
-    assert uniformity.pairwise_cosines(opposite, np.array([[0, 3.0]])).tolist() == [0, 0]
+    assert pairwise_cosines(opposite).tolist() == [-1]
+    assert uniformity(pairwise_cosines(opposite)) == pytest.approx(-8)  # |x - y|^2 is 4
+    assert pairwise_cosines(opposite, np.array([[0, 3.0]])).tolist() == [0, 0]
 
 
 def test_the_correlation_norm_is_that_of_the_paper():
     independent = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
-    assert uniformity.correlation_norm(independent) == pytest.approx(np.sqrt(2) / 2)
-    assert uniformity.correlation_norm(independent[:, [0, 0]]) == pytest.approx(1)
+    assert correlation_norm(independent) == pytest.approx(np.sqrt(2) / 2)
+    assert correlation_norm(independent[:, [0, 0]]) == pytest.approx(1)
 
 
 def test_popular_items_come_first_and_halves_where_there_are_few():
-    found = uniformity.split_by_popularity(np.array([3, 9, 3, 1]))
+    found = split_by_popularity(np.array([3, 9, 3, 1]))
     assert [own.tolist() for own in found.values()] == [[1, 0], [2, 3]]
-    many = uniformity.split_by_popularity(np.arange(1000))
-    assert len(many[uniformity.POPULAR]) == 100
-    assert many[uniformity.POPULAR][0] == 999
+    many = split_by_popularity(np.arange(1000))
+    assert len(many[POPULAR]) == 100
+    assert many[POPULAR][0] == 999
 
 
 def test_item_vectors_of_kept_versions_are_told_and_drawn(tmp_path):

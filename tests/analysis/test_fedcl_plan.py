@@ -23,7 +23,7 @@ from analysis.fedcl import (
     SWEPT,
     TABLE_ROWS,
 )
-from analysis.fedcl.figures import paper_figures
+from analysis.fedcl.report import paper_figures
 from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
 from analysis.papers.printed_orders import printed_orders

@@ -11,7 +11,7 @@ from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
 from analysis.papers.printed_orders import printed_orders
 from analysis.perfedrec_pp import ABLATIONS, CENTRAL, FEDERATED, PAPER, SETTINGS, STUDY, SWEEPS
-from analysis.perfedrec_pp.figures import paper_figures
+from analysis.perfedrec_pp.report import paper_figures
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 

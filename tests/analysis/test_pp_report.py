@@ -12,9 +12,14 @@ from analysis.papers.curves import has_converged, reported_epochs
 from analysis.papers.printed_orders import printed_orders
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.perfedrec_pp import PAPER, PRICE, STUDY, federated_rows
-from analysis.perfedrec_pp.activity_groups import count_groups, group_gain, interaction_range
-from analysis.perfedrec_pp.figures import paper_figures
-from analysis.perfedrec_pp.report import REPORT, judge_claims
+from analysis.perfedrec_pp.report import (
+    REPORT,
+    count_groups,
+    group_gain,
+    interaction_range,
+    judge_claims,
+    paper_figures,
+)
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.pp_runs import by_activity, risen, told_by_seed
 
