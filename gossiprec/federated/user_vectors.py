@@ -21,7 +21,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.analytic_gradients import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.models.feeds.lists import pad_row
+from gossiprec.models.feeds.sequences import pad_row
 from gossiprec.numerics.torch_setup import single_torch_thread
 from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
 

@@ -18,8 +18,13 @@ from gossiprec.models import MODELS
 from gossiprec.models.base.contrastive import make_layer_noise
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.base.parameter_blocks import TensorMap
-from gossiprec.models.lightgcn.contrastive import ContrastiveLightGCN, ContrastOptions
-from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate_from, stack_rows
+from gossiprec.models.lightgcn import (
+    ContrastiveLightGCN,
+    ContrastOptions,
+    mean_of_layers,
+    propagate_from,
+    stack_rows,
+)
 
 if TYPE_CHECKING:
     pass

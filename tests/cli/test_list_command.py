@@ -9,7 +9,7 @@ from calls import invoke
 from pydantic import Field
 
 from gossiprec.base.options import Options, option_docs
-from gossiprec.models.gmf.model import GMFOptions
+from gossiprec.models.gmf import GMFOptions
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.scenario import bundled, registries
 from gossiprec.scenario.registries import KINDS, get_registry

@@ -19,7 +19,7 @@ from gossiprec.data.split import Split
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks
-from gossiprec.models.prme_g.performance_kernels import numpy_order_sum
+from gossiprec.models.prme_g.kernels import numpy_order_sum
 from tests.compute.worlds import EVERY, World, make_executor, run_waves, same, up_to_date
 
 N_ITEMS = 60

@@ -9,7 +9,7 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.models.feeds import MaskedFeed
-from gossiprec.models.feeds.lists import UNIT
+from gossiprec.models.feeds.sequences import UNIT
 
 N_ITEMS = 60
 

@@ -14,7 +14,7 @@ from gossiprec.data.loading import keep_first_users
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.split_helpers import extract_sequences
 from gossiprec.models.feeds import ListFeed, SequenceFeed
-from gossiprec.models.feeds.lists import UNIT
+from gossiprec.models.feeds.sequences import UNIT
 
 N_ITEMS = 60
 

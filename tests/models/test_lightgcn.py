@@ -9,7 +9,7 @@ import torch
 from gossiprec.base.ragged import Ragged
 from gossiprec.models import MODELS
 from gossiprec.models.base.graph import InteractionGraph
-from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate
+from gossiprec.models.lightgcn import mean_of_layers, propagate
 
 N_USERS, N_ITEMS, DIM = 9, 14, 6
 CLOSE = 1e-4

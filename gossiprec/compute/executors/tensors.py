@@ -138,7 +138,7 @@ def batch_length(batch: Columns) -> int:
 
 
 def holds_item_lists(samples: Columns) -> bool:
-    """Return whether each sample is a list of items (:mod:`gossiprec.models.feeds.lists`)."""
+    """Return whether each sample is a list of items (:mod:`gossiprec.models.feeds.sequences`)."""
     return samples["items"].ndim > 1
 
 

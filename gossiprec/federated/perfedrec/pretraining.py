@@ -32,7 +32,7 @@ from gossiprec.base.rng import generator
 from gossiprec.federated.pseudo_items import complement_by_rank
 from gossiprec.models.base.contrastive import mean_info_nce
 from gossiprec.models.base.graph import InteractionGraph
-from gossiprec.models.lightgcn.propagation import mean_of_layers, propagate
+from gossiprec.models.lightgcn import mean_of_layers, propagate
 from gossiprec.numerics.torch_setup import single_torch_thread
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gossiprec.models.feeds.base import Feed
 from gossiprec.models.feeds.items import PairwiseFeed, PointwiseFeed
-from gossiprec.models.feeds.lists import ListFeed
-from gossiprec.models.feeds.sequences import MaskedFeed, SequenceFeed, TransitionFeed
+from gossiprec.models.feeds.sequences import ListFeed, MaskedFeed, SequenceFeed, TransitionFeed
 
 __all__ = [
     "Feed",

@@ -1,6 +1,6 @@
-"""Compiled GMF: local updates with Adam or SGD, merges by performance, and scores.
+"""Compiled GMF: local updates with Adam or SGD, merges by performance, scores, and the gradient of clients.
 
-The loops compute the same as :class:`gossiprec.models.gmf.model.GMF` under torch's optimizers; tests compare them
+The loops compute the same as :class:`gossiprec.models.gmf.GMF` under torch's optimizers; tests compare them
 with the reference executor. A touched item is held as one *record* ``[theta | m | v | gradient]`` in a small working
 set while its node trains.
 
@@ -18,8 +18,10 @@ from numpy import float32, uint64
 
 from gossiprec.base.arrays import F32
 from gossiprec.measures.ranking import CUTOFF
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, noinline
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
+from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into, sum_range
 from gossiprec.numerics.lazy_adam import (
     AdamTables,
     adam_step,
@@ -498,3 +500,27 @@ def score_items(rows, row, user, offsets, items, sizes, out):
             for k in range(dim):
                 z += mixed[k] * item[k]
             out[s] = z
+
+
+def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
+    """Return the gradient for rows of `dim` numbers."""
+    return AnalyticGradient(fill, np.array([dim], np.int64), summed=summed)
+
+
+@kernel
+def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
+    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of `item_slopes` is used for logits.
+
+    `core` is the user's row, the weight h, and the bias.
+    """
+    dim, n = items.shape
+    logits = item_slopes[0]
+    fill_range(logits, 0, n, core[2 * dim])
+    for i in range(dim):
+        axpy(logits, 0, items[i], 0, n, core[i] * core[dim + i])
+    logistic_gradient(logits, 0, samples, positives, 0, n)
+    slopes[2 * dim] = sum_range(logits, 0, n)
+    for i in range(dim - 1, -1, -1):
+        along = dot(logits, 0, items[i], 0, n)
+        slopes[i], slopes[dim + i] = along * core[dim + i], along * core[i]
+        scale_into(item_slopes[i], 0, logits, 0, n, core[i] * core[dim + i])

@@ -1,7 +1,232 @@
-"""LightGCN, and the shared part of models that contrast its views."""
+"""LightGCN: rows that are propagated over the graph of interactions; and what models that contrast its views share.
+
+References
+----------
+He et al., "LightGCN: simplifying and powering graph convolution network for recommendation", SIGIR 2020.
+"""
 
 from __future__ import annotations
 
-from gossiprec.models.lightgcn.model import LightGCN
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.base.options import Options
+from gossiprec.data.split import TrainingData
+from gossiprec.models import MODELS
+from gossiprec.models.base.analytic_gradients import PairGradient
+from gossiprec.models.base.contrastive import mean_info_nce
+from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.base.model import DotProductScores
+from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, uniform
+from gossiprec.models.feeds import PairwiseFeed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+Change = Callable[["Tensor"], "Tensor"]
+
+
+def stack_rows(p: TensorMap) -> Tensor:
+    """Return the rows of users, then of items, shape (n_users + n_items, d)."""
+    import torch
+
+    return torch.cat([p["users"], p["items"]])
+
+
+def propagate(
+    rows: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
+) -> list[Tensor]:
+    """Return layers 1 .. n_layers, given layer 0: ``E(k+1) = D^-1/2 A D^-1/2 E(k)`` (LightGCN, eq. 8)."""
+    return propagate_from(graph.times(rows), graph, n_layers, change)
+
+
+def propagate_from(
+    first: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
+) -> list[Tensor]:
+    """Return layers 1 .. n_layers, given the first; `change` is applied to each before the next one."""
+    layers = [first if change is None else change(first)]
+    while len(layers) < n_layers:
+        layer = graph.times(layers[-1])
+        layers.append(layer if change is None else change(layer))
+    return layers
+
+
+def propagate_single_user(
+    user: Tensor, items: Tensor, taken: Tensor, n_layers: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return layers 0 .. n_layers of a user's row and of items, on the graph of this user's interactions.
+
+    Parameters
+    ----------
+    user : Tensor, shape (1, d)
+    items : Tensor, shape (n_items, d)
+    taken : Tensor of float32, shape (n_items,)
+        1 for items of the user, at least one; other items have no neighbour, and zeros from layer 1 on.
+    n_layers : int
+    """
+    scale = taken.sum().clamp(min=1.0).rsqrt()  # 1 / sqrt(|N_u| |N_i|), every |N_i| being 1
+    users, tables = [user], [items]
+    for _ in range(n_layers):
+        users, tables = (
+            [*users, scale * (taken @ tables[-1])[None]],
+            [*tables, scale * taken[:, None] * users[-1]],
+        )
+    return users, tables
+
+
+def mean_of_layers(layers: Sequence[Tensor]) -> Tensor:
+    """Return the mean over layers."""
+    total = layers[0]
+    for layer in layers[1:]:
+        total = total + layer
+    return total / len(layers)
+
+
+class LightGCNOptions(Options):
+    """Options of LightGCN."""
+
+    dim: int = Field(default=64, ge=1, le=1024)
+    """embedding size d"""
+    layers: int = Field(default=2, ge=1, le=16)
+    """L: number of propagation layers"""
+    l2: float = Field(default=1e-4, ge=0)
+    """weight of half the squared norms of the rows that a sample touches"""
+
+
+@MODELS.register("lightgcn")
+class LightGCN(DotProductScores, GraphModel):
+    """Score of item j for user u: ``e_u . e_j``, e being the mean of layers 0 to L of the rows (eqs. 4, 9).
+
+    The loss is BPR, ``-log sigmoid`` of a positive's lead over its negative (eq. 15), plus `l2` times the squares of
+    the rows of layer 0.
+
+    Notes
+    -----
+    Rows start from the Xavier-uniform distribution of each table, U(-b, b) with ``b = sqrt(6 / (n_rows + d))``, as in
+    the published code. SELFRec adds norms that are not squared, divided by the batch size: they are negligible.
+    """
+
+    Options = LightGCNOptions
+    options: LightGCNOptions
+    feed = PairwiseFeed
+    predicts_probabilities = False
+    at_clients = True
+    first_layer = 0
+    """First layer in the mean."""
+
+    _n_rows: tuple[int, int] = (0, 0)
+
+    def bind_to_data(self, split: TrainingData) -> Self:
+        """Return the model with tables of known length."""
+        fitted = type(self)(self.options)
+        fitted._n_rows = split.n_users, split.n_items
+        return fitted
+
+    def blocks(self) -> tuple[ParameterBlock, ...]:
+        """Return ``users | items``."""
+        dim = self.options.dim
+        return embedding_blocks(dim, *(uniform(math.sqrt(6.0 / (n + dim))) for n in self._n_rows))
+
+    def pair_gradient(self) -> PairGradient:
+        """Return the gradient on the graph of one user."""
+        from gossiprec.models.lightgcn.pair_gradient import gradient
+
+        return gradient(self.options.layers, self.first_layer, self.options.l2)
+
+    def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:
+        """Return the means of layers."""
+        rows = stack_rows(p)
+        return self.read_out(p, [rows, *propagate(rows, graph, self.options.layers)], graph)
+
+    def encode_own(self, p: TensorMap, batch: TensorMap) -> TensorMap:
+        """Return the means of layers on the graph of one user, and the rows of layer 0."""
+        import torch
+
+        none = torch.zeros(len(p["items"]), device=p["items"].device)
+        times = none.index_add(0, batch["items"].long(), batch["weights"])
+        layers = propagate_single_user(p["users"], p["items"], (times > 0).float(), self.options.layers)
+        users, items = (mean_of_layers(each[self.first_layer :]) for each in layers)
+        return self.with_ego_rows(p, {**p, "users": users, "items": items})
+
+    def encode_step(
+        self,
+        p: TensorMap,
+        graph: InteractionGraph,
+        views: Sequence[InteractionGraph],
+        draw: np.random.Generator,
+    ) -> TensorMap:
+        """Return the means of layers, and the rows of layer 0."""
+        return self.with_ego_rows(p, self.encode(p, graph))
+
+    @staticmethod
+    def with_ego_rows(p: TensorMap, encoded: TensorMap) -> dict[str, Tensor]:
+        """Return encoded rows with the rows of layer 0, to which :meth:`loss` applies `l2`."""
+        return {**encoded, "ego_users": p["users"], "ego_items": p["items"]}
+
+    def read_out(self, p: TensorMap, layers: Sequence[Tensor], graph: InteractionGraph) -> TensorMap:
+        """Return the means of layers 0 to L, or from :attr:`first_layer` on."""
+        rows = mean_of_layers(layers[self.first_layer :])
+        return {**p, "users": rows[: graph.n_users], "items": rows[graph.n_users :]}
+
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
+        """Return the mean loss over the samples."""
+        from torch.nn.functional import softplus
+
+        user, items, negatives, weights = (batch[name] for name in ("user", "items", "negatives", "weights"))
+        gain = (p["users"][user] * (p["items"][items] - p["items"][negatives])).sum(-1)
+        users, table = p.get("ego_users", p["users"]), p.get("ego_items", p["items"])
+        squares = sum(rows.square().sum(-1) for rows in (users[user], table[items], table[negatives]))
+        each = softplus(-gain) + self.options.l2 / 2 * squares
+        return (each * weights).sum() / weights.sum()
+
 
 __all__ = ["LightGCN"]
+
+
+class ContrastOptions(LightGCNOptions):
+    """Options of LightGCN and of the contrastive loss."""
+
+    weight: float = Field(default=0.1, gt=0)
+    """lambda, weight of the contrastive loss"""
+    temperature: float = Field(default=0.2, gt=0)
+    """tau"""
+
+
+class ContrastiveLightGCN(LightGCN):
+    """LightGCN plus `weight` times the InfoNCE of two views, which a step adds to `p` as ``one`` and ``other``.
+
+    A view has a row for every user, then for every item. Without views there is no contrastive loss.
+    """
+
+    options: ContrastOptions
+    has_sample_gradients = False
+    at_clients = False
+
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
+        """Return L_rec + lambda L_cl."""
+        import torch
+
+        loss = super().loss(p, batch)
+        if "one" not in p:
+            return loss
+        users, items = (torch.unique(batch[name]) for name in ("user", "items"))
+        contrast = sum(
+            mean_info_nce(p["one"][some], p["other"][some], self.options.temperature)
+            for some in self.groups(users, items + len(p["users"]))
+        )
+        return loss + self.options.weight * contrast
+
+    def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
+        """Return groups of view rows to contrast with one another: by default users, and items.
+
+        Parameters
+        ----------
+        users, items : Tensor
+            Rows of the users and of the positive items of a batch, each once.
+        """
+        return users, items

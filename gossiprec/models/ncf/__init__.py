@@ -1,7 +1,135 @@
-"""Neural collaborative filtering."""
+"""Neural collaborative filtering: a perceptron on a user's and an item's concatenated rows.
+
+References
+----------
+He et al., "Neural collaborative filtering", WWW 2017, section 3.3 (the MLP); CL4FedRec and PDC-FRS use it federated.
+"""
 
 from __future__ import annotations
 
-from gossiprec.models.ncf.model import NCF
+import itertools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, model_validator
+
+from gossiprec.models import MODELS
+from gossiprec.models.base import Model
+from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.model import ReductionOptions
+from gossiprec.models.base.parameter_blocks import (
+    BlockRole,
+    ParameterBlock,
+    TensorMap,
+    embedding_blocks,
+    normal,
+    uniform,
+)
+from gossiprec.models.feeds import PointwiseFeed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+Width = Annotated[int, Field(ge=1, le=4096)]
+
+
+class NCFOptions(ReductionOptions):
+    """Options of NCF."""
+
+    dim: int = Field(default=32, ge=1, le=1024)
+    """embedding size d"""
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1)] = (64, 32, 16)
+    """widths of the hidden layers"""
+    first_is_input: bool = False
+    """the first number of hidden is the input width 2 d, not a layer (an alternative reading of papers)"""
+    init_std: float = Field(default=0.01, gt=0)
+    """standard deviation of the initial embeddings"""
+
+    @model_validator(mode="after")
+    def _input_fits(self) -> NCFOptions:
+        if self.first_is_input and (self.hidden[0] != 2 * self.dim or len(self.hidden) < 2):
+            raise ValueError(
+                f"first_is_input: found hidden {list(self.hidden)}; expected 2 dim = {2 * self.dim}, "
+                "followed by at least one layer"
+            )
+        return self
+
+
+@MODELS.register("ncf")
+class NCF(Model):
+    """Score of item j for user u: ``sigmoid(h . MLP([u; v_j]))``, ReLU between affine layers.
+
+    Notes
+    -----
+    Weights start from the Kaiming-uniform distribution U(-sqrt(6 / n), sqrt(6 / n)), n inputs; offsets from zero.
+    """
+
+    Options = NCFOptions
+    options: NCFOptions
+    feed = PointwiseFeed
+
+    def analytic_gradient(self) -> AnalyticGradient:
+        """Return the gradient by back-propagation."""
+        from gossiprec.models.ncf.gradient import gradient
+
+        return gradient(self.widths, summed=self.options.summed)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Widths between the layers: the input's first, the output's, 1, last."""
+        hidden = self.options.hidden[1:] if self.options.first_is_input else self.options.hidden
+        return (2 * self.options.dim, *hidden, 1)
+
+    def blocks(self) -> tuple[ParameterBlock, ...]:
+        """Return ``users | items``, then each layer's matrix and offsets."""
+        dim, embedding = self.options.dim, normal(self.options.init_std)
+        layers = [
+            block
+            for k, (n, m) in enumerate(itertools.pairwise(self.widths))
+            for block in (
+                ParameterBlock(f"weight{k}", BlockRole.SHARED, (m, n), uniform(math.sqrt(6.0 / n))),
+                ParameterBlock(f"offset{k}", BlockRole.SHARED, (m,)),
+            )
+        ]
+        return (*embedding_blocks(dim, embedding, embedding), *layers)
+
+    def score(self, p: TensorMap, query: TensorMap) -> Tensor:
+        """Return the logits."""
+        import torch
+
+        dim, first = self.options.dim, p["weight0"]  # [u; v] times the matrix, half by half
+        user = p["users"][query["user"]] @ first[:, :dim].T + p["offset0"]
+        values: Tensor = p["items"][query["items"]] @ first[:, dim:].T + user
+        for k in range(1, len(self.widths) - 1):
+            values = torch.relu(values) @ p[f"weight{k}"].T + p[f"offset{k}"]
+        return values[:, 0]
+
+    def score_all_items(self, p: TensorMap) -> Callable[[Tensor], Tensor]:
+        """Return a function that scores all items; the items' half of the first layer is computed here, once."""
+        import torch
+
+        dim, last = self.options.dim, len(self.widths) - 2
+        of_user = p["weight0"][:, :dim].T
+        of_items = torch.addmm(p["offset0"], p["items"], p["weight0"][:, dim:].T)
+
+        def scores(user: Tensor) -> Tensor:
+            values = of_items + p["users"][user] @ of_user
+            for k in range(1, last + 1):
+                values = torch.addmm(p[f"offset{k}"], values.relu_(), p[f"weight{k}"].T)
+            return values[:, 0]
+
+        return scores
+
+    def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
+        """Return the binary cross-entropy."""
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        weights = batch["weights"]
+        logits = self.score(p, batch)
+        total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
+        return self.options.reduced(total, weights)
+
 
 __all__ = ["NCF"]

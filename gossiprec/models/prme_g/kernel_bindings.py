@@ -23,7 +23,7 @@ from gossiprec.models.base.kernel_interface import (
     flat_view,
 )
 from gossiprec.models.base.task_kernels import specialise_tasks
-from gossiprec.models.prme_g import kernels, observer_kernels, performance_kernels
+from gossiprec.models.prme_g import kernels, observer_kernels
 
 _NOWHERE = np.zeros((0, 3), np.float32)
 
@@ -66,9 +66,7 @@ class PRMEGKernels(ModelKernels):
         if work.candidates is None:
             return
         lists = ValidationLists(work.candidates.offsets, work.candidates.values)
-        performance_kernels.appraise_tasks(
-            tasks, TaskColumns.of(program), flat_view(work.arena.rows), lists, self.sizes
-        )
+        kernels.appraise_tasks(tasks, TaskColumns.of(program), flat_view(work.arena.rows), lists, self.sizes)
 
     def scores(self, query: ScoreQuery) -> F32:
         """Return ``-D``."""
