@@ -37,8 +37,8 @@ from common import emit, median, rate, say
 from gossiprec import simulate
 from gossiprec.compute.executors import ExecutorContext
 from gossiprec.compute.executors.tensors import table_views, to_tensor
+from gossiprec.compute.local_update import draw_order
 from gossiprec.compute.plan.program import ExecutionPlan, Program
-from gossiprec.compute.train.local_update import draw_order
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.scenario import Scenario, load_scenario
 

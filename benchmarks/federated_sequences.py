@@ -26,7 +26,7 @@ from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.federated.fedcl.coordinator import VectorBank
+from gossiprec.federated.fedcl import VectorBank
 from gossiprec.rules.aggregators.mean import Mean
 from gossiprec.rules.servers.adam import AdamServer
 from gossiprec.scenario import Scenario, load_scenario

@@ -29,12 +29,12 @@ from typing import Any
 import yaml
 from common import emit, median, say
 
-from gossiprec.cli.study_display import StudyProgressState
+from gossiprec.cli.progress import StudyProgressState
 from gossiprec.study.folder import StudyFolder
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.study.ray_runner import LOCAL, RayRunner
 from gossiprec.study.runner import Start, StudyRunner
+from gossiprec.study.spec import load_study
 from gossiprec.study.study_table import CSV, PARQUET
 from gossiprec.study.task import run_task, threads_per_job
 from gossiprec.study.worker_pool import WorkerPool

@@ -24,7 +24,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.compute.messages": {"Outgoing": "OutgoingTransforms", "Payload": "MessagePayload"},
     "gossiprec.data.split_helpers": {"partition": "split_by_position"},
     "gossiprec.emulation.estimate.memory": {"Extent": "MemoryInputs"},
-    "gossiprec.figures.figure_options": {"Wishes": "FigureOptions", "wishing": "figure_options"},
+    "gossiprec.figures.figure_files": {"Wishes": "FigureOptions", "wishing": "figure_options"},
     "gossiprec.network.graphs.placement": {
         "place": "place_colluders",
         "senders_reached": "count_senders_reached",
@@ -37,8 +37,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.models.base.parameter_blocks": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.network.overlay.view_exchange": {"Exchange": "ExchangedViews"},
     "gossiprec.federated": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
-    "gossiprec.federated.base": {"AtHand": "ClientContext"},
-    "gossiprec.federated.coordinator_hook": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
+    "gossiprec.federated.base": {
+        "AtHand": "ClientContext",
+        "Between": "CoordinatorHook",
+        "Known": "CoordinatorContext",
+    },
     "gossiprec.base.options": {"OneOf": "RegisteredOptions"},
     "gossiprec.rules.servers": {"Answers": "ClientAnswers", "Round": "RoundContext"},
     "gossiprec.rules.servers.base": {"Answers": "ClientAnswers", "Round": "RoundContext"},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.all_papers import ATTACKED, WATCHED, PaperRow
-from analysis.papers.curves import read_by_seed, summary_value
+from analysis.papers.comparison import read_by_seed, summary_value
 from analysis.papers.document import Grid, GridCell, GridColumn
 from analysis.papers.tables import DASH
 from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean

@@ -48,7 +48,7 @@ from analysis.papers.verdict import (
     judge_agreement,
     mean,
 )
-from gossiprec.cli.study_display import format_clock_time
+from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell
 
 WAYS = {

@@ -27,8 +27,7 @@ from analysis.cl4fedrec import (
     defence_methods,
 )
 from analysis.papers.claims import Evidence, beats_popularity, judge_claim
-from analysis.papers.comparison import LAST, experiment_name
-from analysis.papers.curves import metric_by_epoch, reported_score
+from analysis.papers.comparison import LAST, experiment_name, metric_by_epoch, reported_score
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.figures import (
     PaperFigure,

@@ -25,8 +25,7 @@ from analysis.fedcl import (
     methods_with_uploads,
 )
 from analysis.papers.claims import judge_claim, judge_declared, no_more_than
-from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curves import reported_score
+from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import (
     LeakageFigure,
@@ -37,8 +36,7 @@ from analysis.papers.figures import (
     with_levels,
 )
 from analysis.papers.report import PaperReport
-from analysis.papers.sections import setting_tables
-from analysis.papers.tables import format_mean
+from analysis.papers.tables import format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs
 
 WORDS = {

@@ -19,8 +19,8 @@ from gossiprec.cli.options import Decorator, add_options
 from gossiprec.cli.study import StudyOptions, run_study, study_options
 from gossiprec.runs import Run
 from gossiprec.study.folder import StudyFolder, StudyOutcome, run_code_version
-from gossiprec.study.load import LoadedStudy
 from gossiprec.study.plan import StudyPlan, make_plan
+from gossiprec.study.spec import LoadedStudy
 from gossiprec.version import code_version
 
 if TYPE_CHECKING:

@@ -10,9 +10,18 @@ from typing import Any, Protocol
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.papers.comparison import BEST, LAST, LEVELS, Comparison, experiment_name, table_title
-from analysis.papers.curves import baseline_score, metric_by_epoch_and_seed, reported_score
-from analysis.papers.sections import SummaryColumns
+from analysis.papers.comparison import (
+    BEST,
+    LAST,
+    LEVELS,
+    Comparison,
+    baseline_score,
+    experiment_name,
+    metric_by_epoch_and_seed,
+    reported_score,
+    table_title,
+)
+from analysis.papers.tables import SummaryColumns
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure

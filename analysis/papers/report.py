@@ -7,8 +7,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.papers.comparison import BEST, LAST, Comparison, belongs_to, experiment_name
-from analysis.papers.curves import baseline_score, reported_epochs, reported_score
+from analysis.papers.claims import (
+    count_order_verdicts,
+    measured_reporting_points,
+    order_tables,
+    printed_orders,
+)
+from analysis.papers.comparison import (
+    BEST,
+    LAST,
+    Comparison,
+    baseline_score,
+    belongs_to,
+    experiment_name,
+    reported_epochs,
+    reported_score,
+)
 from analysis.papers.document import (
     Collapsible,
     DocumentBlock,
@@ -21,12 +35,6 @@ from analysis.papers.document import (
     write_pages,
 )
 from analysis.papers.figures import PaperFigure, draw_figures
-from analysis.papers.printed_orders import (
-    count_order_verdicts,
-    measured_reporting_points,
-    order_tables,
-    printed_orders,
-)
 from analysis.papers.study_file import PaperStudyFile, Scale
 from analysis.papers.tables import CSV_HEADER, csv_rows, format_epochs, format_mean, paper_tables
 from analysis.papers.verdict import (
@@ -39,7 +47,7 @@ from analysis.papers.verdict import (
     Runs,
     Verdict,
 )
-from gossiprec.cli.study_display import format_clock_time
+from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell, csv_bytes
 from gossiprec.runs import Run
 from gossiprec.runs.run_files import replace_file

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from gossiprec.base.errors import DataError
-from gossiprec.study.load import LoadedStudy, load_study
+from gossiprec.study.spec import LoadedStudy, load_study
 
 Scale = Literal["full", "tiny"]
 TINY_EPOCHS = 2
@@ -35,7 +35,7 @@ class PaperStudyFile:
     - ``command``: texts of the command.
     - ``comparison`` and ``rows``: settings and methods (:class:`analysis.papers.comparison.Comparison`);
       ``claims``: :class:`analysis.papers.claims.RankingEvidence`; ``leakage``:
-      :class:`analysis.papers.sections.SummaryColumns`; ``report``: :class:`analysis.papers.report.PaperReport`;
+      :class:`analysis.papers.tables.SummaryColumns`; ``report``: :class:`analysis.papers.report.PaperReport`;
       ``arms``: methods by the names of options.
 
     Attributes

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.papers import comparison
-from analysis.papers.sections import SummaryColumns
 from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import SummaryColumns
 
 STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 PAPER = comparison.load_comparison(STUDY)

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from functools import cache
 
 from analysis.papers.claims import Evidence, judge_claim, judge_declared, no_more_than
-from analysis.papers.comparison import LAST, experiment_name
-from analysis.papers.curves import reported_score
+from analysis.papers.comparison import LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
 from analysis.papers.report import PaperReport
-from analysis.papers.sections import setting_tables
-from analysis.papers.tables import format_mean
+from analysis.papers.tables import format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, Runs, mean
 from analysis.pdc_frs import LEAKAGE, PAPER, ROWS, SETTINGS, STUDY, WEIGHTS, methods_by_epsilon
 

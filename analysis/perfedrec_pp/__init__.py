@@ -10,8 +10,8 @@ from pathlib import Path
 
 from analysis.papers import comparison
 from analysis.papers.comparison import experiment_name
-from analysis.papers.sections import FederatedRow, FederationPrice
 from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import FederatedRow, FederationPrice
 
 STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 PAPER = comparison.load_comparison(STUDY)

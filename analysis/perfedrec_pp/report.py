@@ -9,9 +9,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from analysis.papers.claims import Evidence, judge_claim, judge_declared
-from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curves import read_by_seed, reported_score, seed_differences
+from analysis.papers.claims import DIGITS, Evidence, judge_claim, judge_declared
+from analysis.papers.comparison import (
+    BEST,
+    LAST,
+    experiment_name,
+    read_by_seed,
+    reported_score,
+    seed_differences,
+)
 from analysis.papers.document import DocumentBlock, GridCell, GridColumn
 from analysis.papers.figures import (
     PaperFigure,
@@ -24,10 +30,8 @@ from analysis.papers.figures import (
     tick_whole_epochs,
     with_levels,
 )
-from analysis.papers.printed_orders import DIGITS
 from analysis.papers.report import PaperReport
-from analysis.papers.sections import setting_tables
-from analysis.papers.tables import DASH, format_mean
+from analysis.papers.tables import DASH, format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
 from analysis.perfedrec_pp import (
     ABLATIONS,

@@ -1,14 +1,18 @@
-"""Attributes of users or items: columns of numbers or labels, one row per user or item."""
+"""Attributes of users or items: columns of numbers or labels, and options of the tables that a scenario names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import DataError, did_you_mean
+from gossiprec.base.options import Options
 from gossiprec.base.ragged import Ragged, row_entries
 
 
@@ -145,3 +149,25 @@ class FeatureTable:
         return FeatureTable(
             self.names, tuple(column.take(rows) for column in self.columns), self.source_summary
         )
+
+
+Kind = Literal["number", "label", "labels"]
+
+
+class FeatureFile(Options):
+    """A table of attributes, with a header: the name of a user or an item, then its attributes."""
+
+    path: Path
+    """Delimited text, plain, .gz or .zip; the first column has the names that the data use."""
+    kinds: dict[str, Kind] = Field(default_factory=dict)
+    """Kinds of columns: number; label; labels (several in a cell, separated by |); others are detected."""
+    unlisted: Literal["refuse", "skip"] = "refuse"
+    """How to treat lines about users or items that the data lack."""
+
+
+@dataclass(frozen=True)
+class FeatureFiles:
+    """The tables that a scenario names; the data set's own files are read where it names none."""
+
+    users: FeatureFile | None = None
+    items: FeatureFile | None = None

@@ -37,11 +37,11 @@ def _looks(command: Command) -> Command:
 
     @functools.wraps(command)
     def draw_with_options(*arguments: Any, size: tuple[float, float] | None, **more: Any) -> None:
-        from gossiprec.figures import figure_options
+        from gossiprec.figures import figure_files
 
         named = {name: more.pop(name) for name in ("title", "x_label", "y_label", "palette")}
-        with figure_options.figure_options(
-            figure_options.FigureOptions(**named, size=size, crowded=_say_crowded)
+        with figure_files.figure_options(
+            figure_files.FigureOptions(**named, size=size, crowded=_say_crowded)
         ):
             command(*arguments, **more)
 

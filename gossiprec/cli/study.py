@@ -15,7 +15,7 @@ from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options, collect_options
 
 if TYPE_CHECKING:
-    from gossiprec.cli.study_display import StudyProgressState
+    from gossiprec.cli.progress import StudyProgressState
     from gossiprec.emulation import RunEstimate
     from gossiprec.study.folder import StudyOutcome
     from gossiprec.study.plan import StudyPlan
@@ -133,8 +133,8 @@ def study(
     per run and measure. Finished runs are not repeated: the same command continues a study that was interrupted
     or enlarged.
     """  # noqa: D301
-    from gossiprec.study.load import load_study, with_overrides
     from gossiprec.study.plan import make_plan
+    from gossiprec.study.spec import load_study, with_overrides
 
     plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
     outcome = run_study(plan, options)
@@ -183,7 +183,7 @@ def _run_simulations(
     runner: StudyRunner, todo: list[SharedSimulation], options: StudyOptions
 ) -> StudyOutcome:
     """Run the open simulations; Ctrl-C and SIGTERM end the study with a hint on how to continue it."""
-    from gossiprec.cli.study_display import study_progress_display
+    from gossiprec.cli.progress import study_progress_display
     from gossiprec.emulation.progress import sigterm_as_interrupt
     from gossiprec.study.time_left import TimeLeft, estimate_runs, plan_run
 
@@ -296,7 +296,7 @@ def _print_means(folder: Path) -> None:
     from rich.console import Console
 
     from gossiprec.cli import summary_text
-    from gossiprec.cli.study_display import format_table_note, means_table
+    from gossiprec.cli.progress import format_table_note, means_table
     from gossiprec.figures.study.table_reader import read_study
 
     table = read_study(folder, or_empty=True)

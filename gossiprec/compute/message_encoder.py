@@ -18,11 +18,12 @@ from gossiprec.compute.messages import (
     MessagePayload,
     OutgoingTransforms,
     PushContext,
+    PushedRows,
+    RowTransform,
     Transform,
 )
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment, operations_by_slot
-from gossiprec.compute.row_transforms import PushedRows, RowTransform
 from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore

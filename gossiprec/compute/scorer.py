@@ -10,9 +10,9 @@ import numpy as np
 
 from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.base import Executor, ExecutorContext
+from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import NodeSettings
 from gossiprec.models.base.kernel_interface import ModelKernels, ScoreQuery
 from gossiprec.models.feeds.base import Feed
 

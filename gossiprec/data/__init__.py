@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from gossiprec.base.registry import Registry
 
 if TYPE_CHECKING:
+    from gossiprec.base.features import FeatureFiles
     from gossiprec.base.options import Options
     from gossiprec.data.base import Dataset, SplitRule
-    from gossiprec.data.feature_file import FeatureFiles
     from gossiprec.data.split import Split
 
 DATASETS: Registry[type[Dataset]] = Registry("dataset", __name__, group="datasets")

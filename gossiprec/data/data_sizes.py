@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gossiprec.base.features import FeatureFiles
 from gossiprec.base.options import Options
 from gossiprec.data import DATASETS, load_split
-from gossiprec.data.feature_file import FeatureFiles
 from gossiprec.data.loading import validate_dataset_options
 from gossiprec.data.split import Split
 

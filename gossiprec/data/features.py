@@ -10,11 +10,10 @@ import numpy as np
 
 from gossiprec.base.arrays import I64, Texts
 from gossiprec.base.errors import DataError
-from gossiprec.base.features import FeatureTable, LabelColumn, NumberColumn
+from gossiprec.base.features import FeatureFile, FeatureTable, Kind, LabelColumn, NumberColumn
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.column_parsers import IdEncoder, TextColumn
 from gossiprec.data.delimited_text import read_columns, read_first_row, require_once
-from gossiprec.data.feature_file import FeatureFile, Kind
 from gossiprec.data.format_detection import DELIMITERS
 from gossiprec.data.parsed_file import MISSING
 from gossiprec.data.sources import FileSource, open_text_source

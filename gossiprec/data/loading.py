@@ -10,11 +10,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from gossiprec.base.errors import DataError, ScenarioError
-from gossiprec.base.features import FeatureTable
+from gossiprec.base.features import FeatureFile, FeatureFiles, FeatureTable
 from gossiprec.base.options import Options
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
-from gossiprec.data.feature_file import FeatureFile, FeatureFiles
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_helpers import extract_sequences
 

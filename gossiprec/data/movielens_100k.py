@@ -15,7 +15,7 @@ import numpy as np
 
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import DataError
-from gossiprec.base.features import FeatureTable
+from gossiprec.base.features import FeatureTable, Kind
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.column_parsers import IdEncoder
@@ -26,7 +26,6 @@ from gossiprec.data.delimited_text import (
     read_interactions,
     read_item_texts,
 )
-from gossiprec.data.feature_file import Kind
 from gossiprec.data.features import label_column, read_features
 from gossiprec.data.sources import FileSource, find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions, Split

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gossiprec.base.features import FeatureTable
+from gossiprec.base.features import FeatureTable, Kind
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, FilterOptions, apply_filters
 from gossiprec.data.delimited_text import (
@@ -15,7 +15,6 @@ from gossiprec.data.delimited_text import (
     read_item_texts,
     to_interactions,
 )
-from gossiprec.data.feature_file import Kind
 from gossiprec.data.features import read_features
 from gossiprec.data.sources import find_companion_file, resolve_data_file
 from gossiprec.data.split import Interactions

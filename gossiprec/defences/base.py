@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.options import Options
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.messages import Transform
 from gossiprec.compute.plan.tape import Behaviour
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.models.base import Layout, Model
 from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import InboxConfig

@@ -17,8 +17,7 @@ from pydantic import Field
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import purpose_id
-from gossiprec.compute.messages import MessagePayload, MessageSize
-from gossiprec.compute.row_transforms import PushedRows, RowTransform
+from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, RowTransform
 from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
 from gossiprec.models.base import Layout, Model

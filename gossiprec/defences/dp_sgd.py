@@ -18,7 +18,7 @@ from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
-from gossiprec.compute.train.local_update import NO_LIMIT, NodeSettings, TrainingSettings
+from gossiprec.compute.local_update import NO_LIMIT, NodeSettings, TrainingSettings
 from gossiprec.defences import POLICIES
 from gossiprec.defences.accounting import (
     compute_epsilon,

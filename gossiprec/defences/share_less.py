@@ -14,8 +14,8 @@ from pydantic import Field
 
 from gossiprec.base.arrays import I64
 from gossiprec.base.options import Options
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.messages import Transform, WithholdUserRow
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.defences import POLICIES
 from gossiprec.defences.base import Policy
 

@@ -20,9 +20,8 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import purpose_id
-from gossiprec.compute.messages import MessagePayload, MessageSize
+from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, RowTransform
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.compute.row_transforms import PushedRows, RowTransform
 from gossiprec.defences.base import Policy
 from gossiprec.models.base import Layout, Model
 

@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from gossiprec.emulation.estimate.estimate import estimate_run
     from gossiprec.emulation.estimate.run_estimate import RunEstimate
     from gossiprec.emulation.progress import Progress, Status
-    from gossiprec.emulation.run.replay import Replay, replay
-    from gossiprec.emulation.run.simulate import resume, simulate
+    from gossiprec.emulation.run.simulate import Replay, replay, resume, simulate
 
 __all__ = [
     "PreparedRun", "Progress", "Replay", "RunEstimate", "Status", "estimate_run", "prepare", "replay", "resume",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gossiprec.base.registry import Registry
-from gossiprec.federated.base import Recommender
-from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.base import CoordinatorContext, CoordinatorHook, Recommender
 from gossiprec.old_names import forward
 
 RECOMMENDERS: Registry[type[Recommender]] = Registry("recommender", __name__, group="recommenders")

@@ -20,8 +20,7 @@ from gossiprec.base.registry import registry_name
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import ClientContext, PersonalModels, Recommender
 from gossiprec.federated.fed_softmax import NONE, check_vector_model
-from gossiprec.federated.pseudo_items import complement_by_rank
-from gossiprec.federated.user_vectors import item_table
+from gossiprec.federated.user_vectors import complement_by_rank, item_table
 from gossiprec.models.base import Layout
 from gossiprec.models.base.contrastive import TINY, normalise_embeddings
 from gossiprec.models.base.parameter_blocks import TensorMap

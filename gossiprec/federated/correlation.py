@@ -43,9 +43,9 @@ class Correlation(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the analytic gradient of the correlation."""
-        from gossiprec.federated.kernels import terms
+        from gossiprec.federated import term_kernels
 
-        return AnalyticTerm(terms.add_correlation, np.array([self.options.alpha]))
+        return AnalyticTerm(term_kernels.add_correlation, np.array([self.options.alpha]))
 
     def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec + alpha L_uni (eq. 13)."""

@@ -20,7 +20,7 @@ from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.base import ClientContext, Recommender
-from gossiprec.federated.pseudo_items import complement_by_rank
+from gossiprec.federated.user_vectors import complement_by_rank
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns

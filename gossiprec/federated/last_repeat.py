@@ -37,9 +37,9 @@ class LastRepeat(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the term that removes the other samples' part from an item's slope; it needs no draws."""
-        from gossiprec.federated.kernels import terms
+        from gossiprec.federated import term_kernels
 
-        return AnalyticTerm(terms.keep_last_repeats, np.array([float(gradient.summed)]))
+        return AnalyticTerm(term_kernels.keep_last_repeats, np.array([float(gradient.summed)]))
 
     def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec; samples that are not the last look up a copy of the item table that has no gradient."""

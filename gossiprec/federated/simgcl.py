@@ -52,13 +52,13 @@ class SimGCLRecommender(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the contrastive loss, or None."""
-        from gossiprec.federated.kernels import terms
+        from gossiprec.federated import term_kernels
 
         options = self.options
-        if options.temperature < terms.LEAST_TEMPERATURE:
+        if options.temperature < term_kernels.LEAST_TEMPERATURE:
             return None
         numbers = np.array([options.weight, options.temperature, options.noise])
-        return AnalyticTerm(terms.add_simgcl, numbers, of_samples="item_noise")
+        return AnalyticTerm(term_kernels.add_simgcl, numbers, of_samples="item_noise")
 
     def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec + lambda L_cl."""

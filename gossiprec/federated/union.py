@@ -57,9 +57,9 @@ class Union(Recommender):
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the analytic gradient of the contrastive loss."""
-        from gossiprec.federated.kernels import terms
+        from gossiprec.federated import term_kernels
 
-        return AnalyticTerm(terms.add_union, np.array([self.options.weight]), of_samples="compared")
+        return AnalyticTerm(term_kernels.add_union, np.array([self.options.weight]), of_samples="compared")
 
     def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
         """Return L_rec plus the weight times L_cl."""

@@ -13,8 +13,8 @@ from gossiprec.base.errors import ScenarioError
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
+    from gossiprec.compute.local_update import NodeSettings, TrainingSettings
     from gossiprec.compute.messages import OutgoingTransforms
-    from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.federated import Recommender

@@ -13,9 +13,9 @@ from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_
 if TYPE_CHECKING:
     from gossiprec.compute.executors import Executor, ExecutorContext
     from gossiprec.compute.executors.clients import ClientTrainer
+    from gossiprec.compute.local_update import NodeSettings
     from gossiprec.compute.messages import OutgoingTransforms
     from gossiprec.compute.store.update_store import UpdateStore
-    from gossiprec.compute.train.local_update import NodeSettings
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.models import Layout
@@ -112,7 +112,7 @@ class ClientUpdates(RunMode):
 
     def _check_model(self, components: RunComponents, settings: NodeSettings) -> None:
         """Refuse models and training for which an update would need more than the rows that a client touches."""
-        from gossiprec.compute.train.local_update import TrainingMode
+        from gossiprec.compute.local_update import TrainingMode
         from gossiprec.models.base.sequence_model import SequenceModel
 
         model, name = components.model, components.scenario.model.name
@@ -232,7 +232,7 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
-    from gossiprec.compute.train.local_update import TrainingMode
+    from gossiprec.compute.local_update import TrainingMode
     from gossiprec.federated.base import missing_analytic_gradient
     from gossiprec.models.feeds import SequenceFeed
 

@@ -35,7 +35,7 @@ class WholeModels(RunMode):
     def training_executor(self, outline: TrainingOutline) -> str:
         """Return the name of the executor that trains and scores."""
         from gossiprec.compute.executors import EXECUTORS
-        from gossiprec.compute.train.local_update import TrainingMode
+        from gossiprec.compute.local_update import TrainingMode
 
         executor, settings = outline.scenario.executor, outline.settings
 

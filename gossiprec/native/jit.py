@@ -204,7 +204,7 @@ def load_float32(typing, value):
 
 @intrinsic
 def store_rounded(typing, stored, value, noise):
-    """Return float32 `value` as a number of the array `stored`; see :func:`gossiprec.numerics.rounding.to_float16`."""
+    """Return float32 `value` as a number of the array `stored`; see :func:`gossiprec.numerics.noise.to_float16`."""
     kind = stored.dtype
 
     def generate(context, builder, signature, args):

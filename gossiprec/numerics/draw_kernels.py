@@ -1,7 +1,7 @@
 """Compiled random draws: Philox4x32-10, samples of a local update, and Gaussian noise.
 
-They give the same integers as :mod:`gossiprec.base.rng` and :mod:`gossiprec.compute.train.local_update`, and the noise
-of :mod:`gossiprec.numerics.dp_noise` to float32 rounding. For the noise, logarithm, sine and cosine are polynomials
+They give the same integers as :mod:`gossiprec.base.rng` and :mod:`gossiprec.compute.local_update`, and the noise
+of :mod:`gossiprec.numerics.noise` to float32 rounding. For the noise, logarithm, sine and cosine are polynomials
 without a branch, so that the compiler turns the loops into vector code; its own calls of the mathematics library would
 compute one number per call (measured for 13,473 numbers: 60 us against 340).
 
@@ -19,7 +19,7 @@ from numpy import float32, uint64
 
 from gossiprec.base.rng import NEGATIVES, SHUFFLE
 from gossiprec.native.jit import bits_of, borrow, float_of, inline, noinline
-from gossiprec.numerics.dp_noise import DP_NOISE, GROUP, LANES
+from gossiprec.numerics.noise import DP_NOISE, GROUP, LANES
 
 
 @inline

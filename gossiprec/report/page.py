@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gossiprec.base.errors import LogError
 from gossiprec.report.blocks import Section, to_plain_data
-from gossiprec.report.runs import ReportRuns
 from gossiprec.report.sections import make_sections
+from gossiprec.report.sources import ReportRuns
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import UNKNOWN
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
@@ -49,7 +49,7 @@ def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
 
 def is_in_progress(paths: Sequence[Path]) -> bool:
     """Return whether any of the runs or studies may still grow."""
-    from gossiprec.report.study import is_running
+    from gossiprec.report.sources import is_running
 
     return any(is_running(path) if is_study(path) else _may_grow(path) for path in paths)
 
@@ -66,7 +66,7 @@ def _opened(path: Path) -> Run:
 
 
 def _of_study(path: Path, home: Path) -> Iterator[Section]:
-    from gossiprec.report.study import read_report_study
+    from gossiprec.report.sources import read_report_study
 
     return make_sections("study", read_report_study(path, home))
 

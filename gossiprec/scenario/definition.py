@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
+from gossiprec.base.features import FeatureFile
 from gossiprec.base.options import LARGEST, Options
-from gossiprec.data.feature_file import FeatureFile
 from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.problems import Problems, SourceMap, add_validation_problems
 from gossiprec.scenario.sections import (

@@ -13,8 +13,8 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options, RegisteredName, registered_name
-from gossiprec.base.units import RateUnit, TimeUnit
 from gossiprec.network.sessions import SESSION_FORMATS
+from gossiprec.network.sim.clock import RateUnit, TimeUnit
 from gossiprec.scenario.sections import NodeIds, Nodes
 
 LONGEST = 1e6

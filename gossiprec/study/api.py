@@ -10,10 +10,10 @@ from typing import Any, TypedDict, Unpack
 from gossiprec.old_names import present_keywords
 from gossiprec.runs import open_run
 from gossiprec.study.folder import StudyFolder
-from gossiprec.study.load import load_study, with_overrides
 from gossiprec.study.plan import make_plan
 from gossiprec.study.result import StudyResult
 from gossiprec.study.runner import StaleRuns, StudyProgress, StudyRunner
+from gossiprec.study.spec import load_study, with_overrides
 from gossiprec.study.task import DataCache, StudyTask, TaskResult, run_task, threads_per_job
 from gossiprec.study.worker_pool import WorkerPool, leave_if_imported_by_worker
 

@@ -24,7 +24,6 @@ from gossiprec.scenario.load import build_scenario
 from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
 from gossiprec.scenario.yaml_source import SourceLayer
-from gossiprec.study.load import LoadedStudy
 from gossiprec.study.run_hash import (
     SharedSimulation,
     canonical_json,
@@ -32,7 +31,7 @@ from gossiprec.study.run_hash import (
     duplicate_observers,
     run_hash,
 )
-from gossiprec.study.spec import OWN_KEYS, StudyAxis, seed_list
+from gossiprec.study.spec import OWN_KEYS, LoadedStudy, StudyAxis, seed_list
 from gossiprec.study.study_table import check_measures, parse_measures
 
 DIGITS = 6

@@ -35,8 +35,8 @@ from gossiprec.runs.run_files import open_replacement, replace_file
 from gossiprec.runs.run_tables import attack_key, labels_to_json, safe_cell, safe_rows
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import Problems
-from gossiprec.study.load import LoadedStudy
 from gossiprec.study.run_hash import scenario_table_keys
+from gossiprec.study.spec import LoadedStudy
 
 GROUP = "group_"
 """Prefix of results of attacks for groups of users."""

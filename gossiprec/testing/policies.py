@@ -12,6 +12,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.messages import (
     BYTES,
     MessagePayload,
@@ -20,7 +21,6 @@ from gossiprec.compute.messages import (
     PushContext,
     Transform,
 )
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy, PrivacySpent
 from gossiprec.emulation.assembly.data_loading import load_data

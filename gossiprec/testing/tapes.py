@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from gossiprec.compute.local_update import NO_LIMIT
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.tape import Tape, TapeSegment
-from gossiprec.compute.train.local_update import NO_LIMIT
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.network.sim.distributions import Constant, Exponential

@@ -22,8 +22,8 @@ from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber
 from analysis.papers import command
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.base.errors import DataError, ScenarioError
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+from gossiprec.study.spec import load_study
 
 FICTIVE = {
     "own_embedding": ("", "single"),

@@ -17,10 +17,16 @@ from analysis.cl4fedrec.report import (
     split_by_popularity,
     uniformity,
 )
-from analysis.papers.comparison import BEST, LAST, experiment_name
-from analysis.papers.curves import baseline_score as level_of
-from analysis.papers.curves import metric_by_epoch_and_seed, reported_epochs, reported_score
-from analysis.papers.printed_orders import count_order_verdicts, printed_orders
+from analysis.papers.claims import count_order_verdicts, printed_orders
+from analysis.papers.comparison import (
+    BEST,
+    LAST,
+    experiment_name,
+    metric_by_epoch_and_seed,
+    reported_epochs,
+    reported_score,
+)
+from analysis.papers.comparison import baseline_score as level_of
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from tests.analysis.cl_runs import RECALL, level, runs_of
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from analysis.papers.claims import printed_orders
 from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
-from analysis.papers.printed_orders import printed_orders
 from analysis.pdc_frs import PAPER, SETTINGS, STUDY, TABLE_ROWS, WEIGHTS, methods_by_epsilon
 from analysis.pdc_frs.report import paper_figures
 from gossiprec.base.errors import DataError, ScenarioError

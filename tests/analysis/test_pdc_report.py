@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from analysis.papers.curves import reported_epochs
+from analysis.papers.comparison import reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
 from analysis.pdc_frs import PAPER, STUDY
 from analysis.pdc_frs.report import REPORT, judge_claims

@@ -7,9 +7,8 @@ import csv
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.papers.comparison import BEST, LAST
-from analysis.papers.curves import has_converged, reported_epochs
-from analysis.papers.printed_orders import printed_orders
+from analysis.papers.claims import printed_orders
+from analysis.papers.comparison import BEST, LAST, has_converged, reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.perfedrec_pp import PAPER, PRICE, STUDY, federated_rows
 from analysis.perfedrec_pp.report import (

@@ -13,10 +13,10 @@ from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageI
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor, ExecutorContext
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed

@@ -13,9 +13,9 @@ from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
+from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import NodeSettings
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.numerics.relevance import RELEVANCE, get_rule

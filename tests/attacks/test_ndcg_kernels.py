@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.ndcg_kernels import SETS, rank_by_ndcg, rank_items_descending
+from gossiprec.adversaries.attacks.ranking_kernels import SETS, rank_by_ndcg, rank_items_descending
 from gossiprec.measures.ranking import CUTOFF, candidate_ranks, discounted_gains
 from gossiprec.numerics.relevance import ndcg
 

@@ -13,7 +13,7 @@ from calls import ROOT, invoke
 from gossiprec.cli.main import COMMANDS, LazyGroup
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.bundled import KINDS, bundled_files
-from gossiprec.study.load import load_study
+from gossiprec.study.spec import load_study
 
 NAMES = [(kind, name) for kind in KINDS for name in bundled_files(kind)]
 

@@ -181,7 +181,7 @@ run()
             ("torch", ["simulate", SMOKE, "--executor", "reference", "--out", "run"]),
             ("numba", ["simulate", SMOKE, "--out", "run"]),
             ("gossiprec.emulation.run.simulate", ["resume", "run"]),
-            ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
+            ("gossiprec.study.spec", ["study", "study.yaml", "--out", "out"]),
             ("gossiprec.report.page", ["report", ".", "--out", "page.html"]),
             ("gossiprec.cli.plot", ["plot", "curves", "."]),
             ("gossiprec.cli.data", ["data", "check", "x.csv"]),

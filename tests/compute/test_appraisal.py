@@ -10,7 +10,7 @@ import pytest
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.train.performance_merge import (
+from gossiprec.compute.local_update import (
     draw_validation_candidates,
     own_weight,
     performance_score,

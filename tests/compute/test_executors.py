@@ -12,9 +12,9 @@ from gossiprec.base.errors import ResourceError, ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import ScoringView
-from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.models import MODELS
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel

@@ -7,9 +7,9 @@ import pytest
 
 from gossiprec.base.errors import ResourceError, ScenarioError
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.store.arena import RESERVE, Arena
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.numerics.rounding import rounding_noise, to_float16
+from gossiprec.numerics.noise import rounding_noise, to_float16
 from tests.compute.test_executors import distance, everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import ON_CUDA, World, make_executor, make_model, run_waves
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.shards.store_codec import make_store_codec
+from gossiprec.compute.shards.runner import make_store_codec
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.models import MODELS

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from gossiprec.compute.train.local_update import TrainingSettings, dp_noise_row, local_batches
+from gossiprec.compute.local_update import TrainingSettings, dp_noise_row, local_batches
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import EVERY, World, make_executor, run_waves, same, up_to_date
 from tests.slow import slow_except_first

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.base.rng import NEGATIVES, SHUFFLE, exponentials, generator, philox_words, purpose_id, uniforms
-from gossiprec.compute.train.local_update import draw_order
+from gossiprec.compute.local_update import draw_order
 from tests.slow import slow_except_first
 
 SURE = 1e-4

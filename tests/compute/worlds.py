@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS, Executor, ExecutorContext
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.models import MODELS
 

@@ -10,9 +10,8 @@ import pytest
 from small_data import real
 
 from gossiprec.base.errors import DataError
-from gossiprec.base.features import FeatureTable, LabelColumn, NumberColumn
+from gossiprec.base.features import FeatureFile, FeatureFiles, FeatureTable, LabelColumn, NumberColumn
 from gossiprec.data import load_split
-from gossiprec.data.feature_file import FeatureFile, FeatureFiles
 from gossiprec.data.features import label_column
 from gossiprec.data.split import data_fingerprint
 

@@ -10,7 +10,7 @@ from itertools import count
 import numpy as np
 import torch
 
-from gossiprec.compute.train.local_update import draw_order
+from gossiprec.compute.local_update import draw_order
 from gossiprec.models.feeds import PointwiseFeed
 from tests.chances import chances, expected_accuracy
 

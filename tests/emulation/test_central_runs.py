@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.compute.train.local_update import TrainingSettings, central_epochs
+from gossiprec.compute.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import prepare, simulate
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed

@@ -11,8 +11,8 @@ import pytest
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS, ExecutorContext
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.models.base.kernel_interface import ScoreQuery

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
-from gossiprec.compute.train.local_update import TrainingSettings, central_epochs
+from gossiprec.compute.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import simulate
 from gossiprec.models.feeds import PointwiseFeed
 from tests.emulation.tiny_runs import tiny

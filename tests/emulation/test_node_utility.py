@@ -6,8 +6,8 @@ import pytest
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import Executor, ExecutorContext
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.measures.metric import SAMPLED

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gossiprec.cli.plot import plot
-from gossiprec.cli.study_display import means_table
+from gossiprec.cli.progress import means_table
 from gossiprec.figures.study.quantity import Quantity, join_labels
 from gossiprec.figures.study.table_reader import is_numeric, read_study
 from gossiprec.study.study_table import write_study_table

@@ -10,7 +10,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.plot import plot
 from gossiprec.figures import curves, figure_files, style
-from gossiprec.figures.figure_options import (
+from gossiprec.figures.figure_files import (
     HOUSE,
     FigureOptions,
     apply_options,

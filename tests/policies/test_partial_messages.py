@@ -15,7 +15,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
 from gossiprec.emulation import prepare
-from gossiprec.emulation.assembly.partial_views import PartialViews
+from gossiprec.emulation.assembly.attack_hook import PartialViews
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import make_aggregator
 from gossiprec.rules.aggregators.base import Inbox

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gossiprec.base.errors import ScenarioError
+from gossiprec.compute.local_update import NO_LIMIT, NodeSettings, TrainingSettings
 from gossiprec.compute.messages import OutgoingTransforms, Transform
-from gossiprec.compute.train.local_update import NO_LIMIT, NodeSettings, TrainingSettings
 from gossiprec.defences import POLICIES
 from gossiprec.defences.accounting import compute_epsilon, max_epochs
 from gossiprec.emulation import prepare

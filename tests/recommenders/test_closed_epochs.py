@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import prepare, simulate
-from gossiprec.federated.cl4fedrec.coordinator import PopularityRegulariser
+from gossiprec.federated.cl4fedrec import PopularityRegulariser
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 

@@ -8,7 +8,7 @@ import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.federated import CoordinatorContext
-from gossiprec.federated.cl4fedrec.coordinator import NEGATIVES, PopularityRegulariser, SyntheticUsers
+from gossiprec.federated.cl4fedrec import NEGATIVES, PopularityRegulariser, SyntheticUsers
 from gossiprec.models import MODELS
 
 N_ITEMS = 40

@@ -14,7 +14,7 @@ from gossiprec.federated import RECOMMENDERS, CoordinatorContext
 from gossiprec.federated import fedcl as module
 from gossiprec.federated.base import ClientContext
 from gossiprec.federated.fed_softmax import draw_local_items
-from gossiprec.federated.fedcl.coordinator import VectorBank
+from gossiprec.federated.fedcl import VectorBank
 from gossiprec.federated.user_vectors import compute_user_vectors
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox

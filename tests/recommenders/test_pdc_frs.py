@@ -14,7 +14,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.scoring.upload_leakage import score_auxiliary_model
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext
-from gossiprec.federated.pdc_frs.auxiliary_model import AuxiliaryModel
+from gossiprec.federated.pdc_frs import AuxiliaryModel
 from gossiprec.federated.pdc_frs.contribution import Contribution
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox

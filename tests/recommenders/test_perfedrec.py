@@ -14,7 +14,7 @@ from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext
 from gossiprec.federated.perfedrec.coordinator import ClusterModels, ClusterOptions
-from gossiprec.federated.pseudo_items import add_pseudo_items
+from gossiprec.federated.user_vectors import add_pseudo_items
 from gossiprec.models import MODELS, BlockRole
 from gossiprec.models.base.parameter_blocks import ParameterBlock
 from gossiprec.rules.aggregators import Inbox

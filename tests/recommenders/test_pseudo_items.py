@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from gossiprec.federated.pseudo_items import add_pseudo_items, complement_by_rank
+from gossiprec.federated.user_vectors import add_pseudo_items, complement_by_rank
 
 N_ITEMS = 12
 POSITIVES = np.array([0, 3, 4, 7, 11], np.int32)

@@ -8,8 +8,8 @@ from scipy.cluster import hierarchy
 from threadpoolctl import threadpool_limits
 
 from gossiprec.federated import vector_clustering
-from gossiprec.federated.kernels.ward import _least
 from gossiprec.federated.vector_clustering import (
+    _least,
     cluster_vectors,
     nearest_centroid,
     relabel_by_size,

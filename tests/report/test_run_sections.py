@@ -13,8 +13,8 @@ from gossiprec.report.blocks import (
     Tiles,
 )
 from gossiprec.report.page import collect_sections
-from gossiprec.report.runs import ReportRuns, logged_until
 from gossiprec.report.sections import attacks, nodes, overview, privacy, traffic
+from gossiprec.report.sources import ReportRuns, logged_until
 from gossiprec.runs import RunDirectory, open_run
 from tests.figures.small_runs import ACCURACIES, write_run
 

@@ -9,7 +9,7 @@ from gossiprec.figures.study.estimates import mean_with_interval
 from gossiprec.figures.study.table_reader import order_quantities
 from gossiprec.report import page
 from gossiprec.report.sections import study as study_sections
-from gossiprec.report.study import is_running, read_report_study
+from gossiprec.report.sources import is_running, read_report_study
 from gossiprec.runs.lock import LOCK, Lock
 from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.study.study_table import write_study_table

@@ -13,7 +13,7 @@ from gossiprec.emulation.assembly.data_loading import read_column, read_csv_reco
 from gossiprec.network.graphs.files import read_graph
 from gossiprec.network.overlay.graph_options import _snapshots
 from gossiprec.scenario import load_scenario
-from gossiprec.study.load import load_study
+from gossiprec.study.spec import load_study
 
 MINIMAL = {
     "name": "x",

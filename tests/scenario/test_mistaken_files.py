@@ -6,7 +6,7 @@ import pytest
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import load_scenario
-from gossiprec.study.load import load_study
+from gossiprec.study.spec import load_study
 from tests.emulation.tiny_runs import tiny
 
 

@@ -14,7 +14,7 @@ from gossiprec.base.errors import MovedWarning, ScenarioError
 from gossiprec.cli.main import exit_code, gossiprec
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.bundled import get_bundled
-from gossiprec.study.load import load_study
+from gossiprec.study.spec import load_study
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.compute.train.local_update import dp_noise_row
+from gossiprec.compute.local_update import dp_noise_row
 from gossiprec.native.jit import kernel
-from gossiprec.numerics.dp_noise import GROUP, LANES, gaussian_noise
 from gossiprec.numerics.draw_kernels import fill_noise, new_noise_buffer
+from gossiprec.numerics.noise import GROUP, LANES, gaussian_noise
 from tests.layouts import layout_of
 
 LEVEL = 0.001

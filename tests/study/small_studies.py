@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import yaml
 
-from gossiprec.cli.study_display import StudyProgressState
+from gossiprec.cli.progress import StudyProgressState
 from gossiprec.study.folder import StudyFolder
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 from gossiprec.study.runner import StudyRunner
+from gossiprec.study.spec import load_study
 from gossiprec.study.task import run_task
 
 SINGLE = {"name": "cda", "who": "single", "community_size": 3, "momentum": 0.9, "reference_items": 9}

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from small_studies import carried_out
 
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+from gossiprec.study.spec import load_study
 from tests.slow import slow_except_first
 
 ROOT = Path(__file__).resolve().parents[2]

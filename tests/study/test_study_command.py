@@ -7,11 +7,11 @@ from small_studies import COALITION, FANOUT, SINGLE, study_file
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.study_display import MOST_ROWS, format_table_note, means_table
+from gossiprec.cli.progress import MOST_ROWS, format_table_note, means_table
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import StudyTable, read_study
-from gossiprec.study.load import load_study, with_overrides
 from gossiprec.study.plan import make_plan
+from gossiprec.study.spec import load_study, with_overrides
 
 
 def run(folder, *options, **keys):

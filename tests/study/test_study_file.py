@@ -10,9 +10,8 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, planned, study_file
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
-from gossiprec.study.spec import study_schema
+from gossiprec.study.spec import load_study, study_schema
 
 
 def problems(folder, **keys):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from small_studies import BASE, COALITION, SINGLE
 
 from gossiprec.base.errors import GossipRecError
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+from gossiprec.study.spec import load_study
 
 WHOLE = {
     "name": "small",

@@ -13,7 +13,7 @@ from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
 import gossiprec
 from gossiprec.base.errors import LogError, ResourceError, ScenarioError
 from gossiprec.base.portable import NotPortableError
-from gossiprec.cli.study_display import format_table_note
+from gossiprec.cli.progress import format_table_note
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.api import study as in_python
 

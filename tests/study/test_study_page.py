@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from small_studies import carried_out
 
-from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
-from gossiprec.study.spec import COLUMNS
+from gossiprec.study.spec import COLUMNS, load_study
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "studies.md").read_text()

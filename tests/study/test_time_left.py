@@ -3,7 +3,7 @@
 import pytest
 
 from gossiprec.base.errors import DataError
-from gossiprec.cli.study_display import StudyProgressState, format_clock_time
+from gossiprec.cli.progress import StudyProgressState, format_clock_time
 from gossiprec.study.task import TaskResult
 from gossiprec.study.time_left import PlannedRun, TimeLeft, plan_run
 

@@ -15,6 +15,7 @@ from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I64, Bools, check_array
 from gossiprec.base.rng import philox_words, purpose_id
 from gossiprec.models.base.kernel_interface import AdversaryQueries, ScoreQuery, VictimModels, flat_view
+from gossiprec.numerics.noise import to_float16
 from gossiprec.numerics.relevance import (
     CLOSENESS,
     MEAN_SCORE,
@@ -25,7 +26,6 @@ from gossiprec.numerics.relevance import (
     get_rule,
     rule_codes,
 )
-from gossiprec.numerics.rounding import to_float16
 from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, Stateful, rows_to_extents
 
 ROUNDING = purpose_id("rounding-momentum")
@@ -291,7 +291,7 @@ class CoalitionObservers(Stateful):
 
     def _rank_scores(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
         """Apply the relevance rules to the scores of all items, in compiled loops for any model."""
-        from gossiprec.adversaries.attacks import ndcg_kernels, ranking_kernels
+        from gossiprec.adversaries.attacks import ranking_kernels
 
         kept, (codes, thresholds) = (targets.offsets, targets.items, targets.n_targets), self._codes
         if codes[0] == MEMBERS:
@@ -299,8 +299,8 @@ class CoalitionObservers(Stateful):
             return
         for code, found in zip(codes.tolist(), latest, strict=True):
             if code == NDCG:
-                ndcg_kernels.rank_by_ndcg(
-                    scores, ndcg_kernels.rank_items_descending(scores), victims, *kept, found
+                ranking_kernels.rank_by_ndcg(
+                    scores, ranking_kernels.rank_items_descending(scores), victims, *kept, found
                 )
             elif code in (MEAN_SCORE, CLOSENESS, STANDARDIZED):
                 how = (code == STANDARDIZED, code == MEAN_SCORE)

@@ -25,8 +25,7 @@ from gossiprec.native.jit import (
     specialise,
     swap_float_mode,
 )
-from gossiprec.numerics.float16_rows import widen_row
-from gossiprec.numerics.merge import blend
+from gossiprec.numerics.merge import blend, widen_row
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
 

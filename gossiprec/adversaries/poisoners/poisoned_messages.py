@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.adversaries.poisoners.base import Poisoner
-from gossiprec.adversaries.poisoners.model_formula import draw_user_rows
+from gossiprec.adversaries.poisoners.base import Poisoner, draw_user_rows
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import Forgery, MessagePayload, PushContext

@@ -20,8 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.adversaries.poisoners import POISONERS
-from gossiprec.adversaries.poisoners.base import Poisoner
-from gossiprec.adversaries.poisoners.model_formula import draw_user_rows, item_gradient, leaf_tensors
+from gossiprec.adversaries.poisoners.base import Poisoner, draw_user_rows, item_gradient, leaf_tensors
 from gossiprec.base.arrays import F32, I32
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, PushContext

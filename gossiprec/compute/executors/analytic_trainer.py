@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.ragged import Ragged
+from gossiprec.compute import client_kernels as kernels
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train import client_kernels as kernels
+from gossiprec.federated import term_kernels
 from gossiprec.federated.base import AnalyticTerm, client_gradient
-from gossiprec.federated.kernels import terms
 from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.buffer_pool import BufferPool
@@ -134,7 +134,7 @@ class FullBatchTrainer(AnalyticTrainer):
         super().__init__(work, store)
         term = None if work.recommender is None else work.recommender.analytic_term(gradient)
         self._gradient, self._constants = gradient, gradient.shape
-        self._term = term or AnalyticTerm(terms.add_nothing, np.zeros(0))
+        self._term = term or AnalyticTerm(term_kernels.add_nothing, np.zeros(0))
         self._train_clients = kernels.specialise_clients(
             kernels.train_full_batches, fill_stub=gradient.fill, add_stub=self._term.add
         )

@@ -13,11 +13,16 @@ from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
+from gossiprec.compute.local_update import (
+    NodeSettings,
+    TrainingSettings,
+    local_batches,
+    own_weight,
+    performance_score,
+)
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena, Storage
 from gossiprec.compute.store.base import ScoringView, Store
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings, local_batches
-from gossiprec.compute.train.performance_merge import own_weight, performance_score
 from gossiprec.federated.base import Recommender, overrides_method
 from gossiprec.measures.ranking import PADDING
 from gossiprec.models.base import Model

@@ -17,8 +17,8 @@ from gossiprec.compute.executors.tensors import (
     table_views,
     to_tensor,
 )
+from gossiprec.compute.local_update import central_epochs
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.train.local_update import central_epochs
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns

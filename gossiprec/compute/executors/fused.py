@@ -11,8 +11,8 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
+from gossiprec.compute.local_update import NodeSettings, TrainingMode, TrainingSettings
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.train.local_update import NodeSettings, TrainingMode, TrainingSettings
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.numerics.flat_ops import finite_rows

@@ -16,9 +16,9 @@ from gossiprec.compute.executors.tensors import (
     table_views,
     to_tensor,
 )
+from gossiprec.compute.local_update import dp_noise_row
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import merge_keys, update_keys
-from gossiprec.compute.train.local_update import dp_noise_row
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import BlockRole
 from gossiprec.numerics.torch_setup import single_torch_thread

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from gossiprec.base.arrays import I32, I64, U32
 from gossiprec.compute.executors.base import ExecutorContext
+from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
-from gossiprec.compute.train.local_update import TrainingMode
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import Layout

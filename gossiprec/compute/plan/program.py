@@ -30,7 +30,7 @@ class Program:
         Arena row of the delivered version, and the message that brought it.
     merge_keep : ndarray of float32, shape (n_merges,)
         Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``. 0 adopts the received one.
-        If negative, the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`), or the
+        If negative, the executor finds it by performance (:mod:`gossiprec.compute.local_update`), or the
         node's aggregator reduces the version with all others of the task (:mod:`gossiprec.compute.inbox_reducer`).
     merge_weight : ndarray of float64, shape (n_merges,) or (0,)
         Weight of the delivered version; empty if no node has an inbox.

@@ -16,12 +16,11 @@ from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
+from gossiprec.compute.local_update import TrainingSettings, draw_validation_candidates
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.plan.tape import Op
 from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.performance_merge import draw_validation_candidates
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.poisoners import (
@@ -32,7 +31,7 @@ from gossiprec.emulation.assembly.poisoners import (
 )
 from gossiprec.emulation.progress import Progress
 from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
-from gossiprec.federated.coordinator_hook import RecommenderServer
+from gossiprec.federated.base import RecommenderServer
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode

@@ -11,10 +11,10 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
+from gossiprec.base.features import FeatureFiles
 from gossiprec.base.inputs import changed_files, note_input, open_regular_file
 from gossiprec.data import load_split
 from gossiprec.data.data_sizes import DataSizes, estimate_sizes
-from gossiprec.data.feature_file import FeatureFiles
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.measures.metric import read_metric

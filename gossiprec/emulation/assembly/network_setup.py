@@ -15,7 +15,6 @@ from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.geodesy import great_circle_km
 from gossiprec.base.options import build_registered
 from gossiprec.base.rng import generator, purpose_id, uniforms
-from gossiprec.base.units import bytes_per_wake, units_per_wake
 from gossiprec.compute.plan.tape import Behaviour, Op, operations_by_slot
 from gossiprec.data.sources import FileSource
 from gossiprec.emulation.assembly.components import NodeLoad, select_nodes
@@ -39,7 +38,7 @@ from gossiprec.network.sim.availability import (
     clip_sessions,
     repeat_sessions,
 )
-from gossiprec.network.sim.clock import ComputeTime
+from gossiprec.network.sim.clock import ComputeTime, bytes_per_wake, units_per_wake
 from gossiprec.network.sim.fair_share import FairShare
 from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition, SiteLatency
 from gossiprec.network.sim.transport import Transport

@@ -18,22 +18,26 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.inbox_reducer import InboxReducer, ServerRunner
+from gossiprec.compute.inbox_reducer import InboxReducer, PartialMerger, ServerRunner
+from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
-from gossiprec.compute.partial_merger import PartialMerger
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.planner_state import EACH, IN_ORDER
 from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.local_update import TrainingMode
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.attack_hook import AttackHook, make_attacks, make_hooks
+from gossiprec.emulation.assembly.attack_hook import (
+    AttackHook,
+    PartialViews,
+    make_attacks,
+    make_hooks,
+    make_partial_views,
+)
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
-from gossiprec.emulation.assembly.partial_views import PartialViews, make_partial_views
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count

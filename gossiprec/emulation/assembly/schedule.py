@@ -15,8 +15,8 @@ import numpy as np
 
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.arrays import F64, I32, I64
+from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment, insert_resets
-from gossiprec.compute.train.local_update import NodeSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.components import NodeLoad, RunComponents, build_components
 from gossiprec.emulation.assembly.network_setup import (

@@ -19,7 +19,7 @@ from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import available_bytes, resident_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
-from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.data.data_sizes import BYTES_TO_DRAW
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import reads_files

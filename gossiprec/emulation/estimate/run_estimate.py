@@ -14,8 +14,8 @@ import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.base import AttackMemoryInputs, fraction_to_count
+from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.tape import Op
-from gossiprec.compute.train.local_update import NodeSettings, TrainingSettings
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import float32
 
-from gossiprec.federated.kernels.terms import (
+from gossiprec.federated.term_kernels import (
     add_noisy_views,
     add_signed_noise,
     gather_columns,

@@ -20,11 +20,16 @@ from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.data.split import TrainingData
 from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import ClientContext, PersonalModels, Recommender
-from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.base import (
+    ClientContext,
+    CoordinatorContext,
+    CoordinatorHook,
+    PersonalModels,
+    Recommender,
+)
 from gossiprec.federated.perfedrec.coordinator import ClusterModels, ClusterOptions
 from gossiprec.federated.perfedrec.pretraining import PretrainingOptions
-from gossiprec.federated.pseudo_items import add_pseudo_items
+from gossiprec.federated.user_vectors import add_pseudo_items
 from gossiprec.federated.vector_clustering import MODULES
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.graph import InteractionGraph

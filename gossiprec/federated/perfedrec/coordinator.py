@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from gossiprec.base.arrays import F32, F64, I32, I64, check_array, check_range
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
-from gossiprec.federated.coordinator_hook import CoordinatorContext, CoordinatorHook
+from gossiprec.federated.base import CoordinatorContext, CoordinatorHook
 from gossiprec.federated.perfedrec.pretraining import PretrainingOptions, measure_edge_disclosure, pretrain
 from gossiprec.federated.vector_clustering import k_means
 from gossiprec.rules.aggregators.base import Inbox, ModelDelta

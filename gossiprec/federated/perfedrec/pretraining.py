@@ -29,7 +29,7 @@ from gossiprec.base.arrays import F32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import generator
-from gossiprec.federated.pseudo_items import complement_by_rank
+from gossiprec.federated.user_vectors import complement_by_rank
 from gossiprec.models.base.contrastive import mean_info_nce
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.lightgcn import mean_of_layers, propagate

@@ -16,9 +16,9 @@ from numpy import float32
 
 from gossiprec.base.arrays import F32, I32
 from gossiprec.native.jit import NO_DENORMALS, borrow, copy_floats, inline, kernel, length, swap_float_mode
-from gossiprec.numerics.dp_noise import GROUP
 from gossiprec.numerics.draw_kernels import fill_noise, new_noise_buffer, sample_negatives, shuffle
 from gossiprec.numerics.lazy_adam import AdamStep, step_range
+from gossiprec.numerics.noise import GROUP
 
 TINY = float32(1e-6)
 """Added to a norm before dividing by it, as in Opacus: no clipped norm exceeds the bound."""

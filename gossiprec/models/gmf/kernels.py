@@ -449,7 +449,7 @@ def performance(row, user_row, places, lists, dim, mixed):
 
 @inline
 def merge_by_performance(rows, merge, places, lists, found, dim):
-    """Merge each version in turn: the same numbers as :mod:`gossiprec.compute.train.performance_merge`.
+    """Merge each version in turn: the same numbers as :mod:`gossiprec.compute.local_update`.
 
     Returns
     -------

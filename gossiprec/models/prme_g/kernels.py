@@ -21,10 +21,9 @@ from gossiprec.base.geodesy import EARTH_RADIUS_KM
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, load_float32, strict_math
 from gossiprec.numerics.draw_kernels import philox, sample_negatives, shuffle
-from gossiprec.numerics.float16_rows import merge_rounded, narrow_row, widen_row
-from gossiprec.numerics.merge import BLOCK, Merge
+from gossiprec.numerics.merge import BLOCK, Merge, merge_rounded, narrow_row, widen_row
+from gossiprec.numerics.noise import MERGED, TRAINED
 from gossiprec.numerics.relevance_kernels import GAINS
-from gossiprec.numerics.rounding import MERGED, TRAINED
 
 DIAMETER = float32(2.0 * EARTH_RADIUS_KM)
 

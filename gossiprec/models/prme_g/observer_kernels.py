@@ -17,8 +17,8 @@ from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_
 from gossiprec.models.prme_g.kernels import distance_weights, squared_distance
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, length, load_float32, noinline, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives
-from gossiprec.numerics.float16_rows import widen_row
 from gossiprec.numerics.lazy_adam import step_vector
+from gossiprec.numerics.merge import widen_row
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance
 
 

@@ -35,7 +35,7 @@ class PersGossipOptions(GossipOptions):
 class PersGossip(Gossip):
     """On wake: train, push to the view. On receive: merge by performance. Or train on receive, after each merge.
 
-    Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.train.performance_merge`).
+    Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.local_update`).
     When a view is refreshed, ``floor(P (1 - exploration))`` places go to the best senders since the refresh before
     (ties go to the lower id), the others to random peers; a node that has received nothing draws all of them.
 

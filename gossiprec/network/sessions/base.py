@@ -14,9 +14,9 @@ from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import DataError
 from gossiprec.base.options import NoOptions, Options
 from gossiprec.base.rng import generator
-from gossiprec.base.units import TimeUnit
 from gossiprec.data.sources import FileSource
 from gossiprec.network.sim.availability import Lives, repeat_sessions
+from gossiprec.network.sim.clock import TimeUnit
 
 
 @dataclass(frozen=True)

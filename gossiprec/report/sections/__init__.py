@@ -21,12 +21,12 @@ _SECTIONS: dict[str, dict[int, MakeSection]] = {"runs": {}, "study": {}}
 
 
 def run_section(order: int) -> Callable[[MakeSection], MakeSection]:
-    """Return the decorator of a section on :class:`gossiprec.report.runs.ReportRuns`."""
+    """Return the decorator of a section on :class:`gossiprec.report.sources.ReportRuns`."""
     return _decorator("runs", order)
 
 
 def study_section(order: int) -> Callable[[MakeSection], MakeSection]:
-    """Return the decorator of a section on a :class:`gossiprec.report.study.ReportStudy`."""
+    """Return the decorator of a section on a :class:`gossiprec.report.sources.ReportStudy`."""
     return _decorator("study", order)
 
 

@@ -30,8 +30,8 @@ from gossiprec.report.blocks import (
     Tiles,
     block_or_choice,
 )
-from gossiprec.report.runs import CLOCKS, ReportRuns, thin_indices
 from gossiprec.report.sections import run_section
+from gossiprec.report.sources import CLOCKS, ReportRuns, thin_indices
 from gossiprec.runs.reader import Columns
 
 COLUMNS = {

@@ -21,8 +21,8 @@ from gossiprec.report.blocks import (
     TextParagraphs,
     block_or_choice,
 )
-from gossiprec.report.runs import OF_NODES, ReportRuns, thin_indices
 from gossiprec.report.sections import run_section
+from gossiprec.report.sources import OF_NODES, ReportRuns, thin_indices
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
 

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from gossiprec.report.blocks import Block, Section, TableBlock, TableColumn, TextParagraphs, Tile, Tiles
-from gossiprec.report.runs import ReportRuns, logged_until
 from gossiprec.report.sections import run_section
+from gossiprec.report.sources import ReportRuns, logged_until
 from gossiprec.runs import Run
 from gossiprec.runs.lock import UNKNOWN
 

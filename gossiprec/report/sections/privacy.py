@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, Tile, Tiles
-from gossiprec.report.runs import CLOCKS, ReportRuns
 from gossiprec.report.sections import run_section
+from gossiprec.report.sources import CLOCKS, ReportRuns
 from gossiprec.runs.reader import Columns
 
 WORDS = {

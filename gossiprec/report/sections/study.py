@@ -32,7 +32,7 @@ from gossiprec.report.blocks import (
     block_or_choice,
 )
 from gossiprec.report.sections import study_section
-from gossiprec.report.study import ReportStudy, quantity_columns, study_status, unfinished_runs
+from gossiprec.report.sources import ReportStudy, quantity_columns, study_status, unfinished_runs
 
 
 @study_section(10)

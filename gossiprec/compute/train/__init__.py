@@ -1,1 +1,0 @@
-"""Training of nodes' models: local updates, merges by performance, and settings of single nodes."""

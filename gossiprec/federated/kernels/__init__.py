@@ -1,1 +1,0 @@
-"""Compiled gradients of recommenders (:class:`gossiprec.federated.base.AnalyticTerm`) and loops of coordinators."""
