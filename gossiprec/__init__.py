@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.emulation.run.live_run import prepare
     from gossiprec.runs import open_run
-    from gossiprec.study.api import study
-    from gossiprec.study.result import open_study
+    from gossiprec.study.api import open_study, study
 
 # Without it, on some processors, the last bits of a matrix product of torch depend on the memory addresses of its
 # factors, and so a model's bits on the other models in its batch. Read at torch's first product; costs nothing.
@@ -37,7 +36,7 @@ _LAZY = {
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
     "open_run": "gossiprec.runs",
-    "open_study": "gossiprec.study.result",
+    "open_study": "gossiprec.study.api",
 }
 _CALLED = ("study",)
 """Packages that can be called like functions."""

@@ -25,11 +25,11 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.data.split_helpers": {"partition": "split_by_position"},
     "gossiprec.emulation.estimate.memory": {"Extent": "MemoryInputs"},
     "gossiprec.figures.figure_files": {"Wishes": "FigureOptions", "wishing": "figure_options"},
-    "gossiprec.network.graphs.placement": {
+    "gossiprec.network.graphs.centrality": {
         "place": "place_colluders",
         "senders_reached": "count_senders_reached",
     },
-    "gossiprec.network.graphs.registry": {"Option": "FamilyOption", "family": "register_family"},
+    "gossiprec.network.graphs.families": {"Option": "FamilyOption", "family": "register_family"},
     "gossiprec.network.graphs.measures": {"colluder_cover": "find_colluder_cover"},
     "gossiprec.models": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.models.base": {"Block": "ParameterBlock", "Role": "BlockRole"},

@@ -112,7 +112,6 @@ def _options(name: str, settings: Sequence[str]) -> Any:
     from pydantic import ValidationError
 
     from gossiprec.network.overlay.graph_options import family_options
-    from gossiprec.scenario.overrides import parse_overrides
     from gossiprec.scenario.problems import (
         Origin,
         Problems,
@@ -120,6 +119,7 @@ def _options(name: str, settings: Sequence[str]) -> Any:
         add_validation_problems,
         reject_boolean_numbers,
     )
+    from gossiprec.scenario.yaml_source import parse_overrides
 
     problems = Problems()
     parsed = parse_overrides(settings, problems)

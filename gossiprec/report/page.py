@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from gossiprec.base.errors import LogError
-from gossiprec.report.blocks import Section, to_plain_data
+from gossiprec.report import Section, to_plain_data
 from gossiprec.report.sections import make_sections
 from gossiprec.report.sources import ReportRuns
 from gossiprec.runs import Run, open_run

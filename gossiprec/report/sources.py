@@ -17,7 +17,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.figures.attack_selection import FIELDS, AttackKey, attack_curves, run_names
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, read_study
-from gossiprec.report.blocks import ChartAxis, TableBlock, TableColumn
+from gossiprec.report import ChartAxis, TableBlock, TableColumn
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, UNKNOWN, is_locked, resolve_status
 from gossiprec.runs.reader import Columns

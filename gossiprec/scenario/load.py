@@ -23,7 +23,6 @@ from gossiprec.scenario.definition import (
     Scenario,
     ScenarioHeader,
 )
-from gossiprec.scenario.overrides import Override, apply_overrides, apply_preset, parse_overrides
 from gossiprec.scenario.problems import (
     KeyPath,
     Problems,
@@ -34,7 +33,15 @@ from gossiprec.scenario.problems import (
     unknown_key_message,
 )
 from gossiprec.scenario.registries import Registries
-from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
+from gossiprec.scenario.yaml_source import (
+    Override,
+    SourceLayer,
+    apply_overrides,
+    apply_preset,
+    parse_overrides,
+    read_file,
+    read_mapping,
+)
 
 C = TypeVar("C", bound=RegisteredChoice)
 

@@ -18,8 +18,8 @@ from gossiprec.scenario.definition import (
     RegisteredChoice,
     ScenarioHeader,
 )
-from gossiprec.scenario.overrides import preset_names
 from gossiprec.scenario.registries import Registries
+from gossiprec.scenario.yaml_source import preset_names
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gossiprec.study.result import StudyResult
+    from gossiprec.study.api import StudyResult
 
 
 class _Callable(ModuleType):

@@ -21,9 +21,8 @@ from gossiprec.measures.selectors import MeasureSelector
 from gossiprec.scenario.cross_checks import collect_size_problems
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.load import build_scenario
-from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
-from gossiprec.scenario.yaml_source import SourceLayer
+from gossiprec.scenario.yaml_source import Override, SourceLayer
 from gossiprec.study.run_hash import (
     SharedSimulation,
     canonical_json,

@@ -17,7 +17,6 @@ from gossiprec.figures.study.quantity import format_label
 from gossiprec.measures.selectors import read_measure
 from gossiprec.scenario.definition import Slug
 from gossiprec.scenario.load import read_source
-from gossiprec.scenario.overrides import parse_overrides
 from gossiprec.scenario.problems import (
     KeyPath,
     Origin,
@@ -28,7 +27,7 @@ from gossiprec.scenario.problems import (
     reject_boolean_numbers,
 )
 from gossiprec.scenario.schema import DIALECT, json_schema
-from gossiprec.scenario.yaml_source import SourceLayer, read_file, read_mapping
+from gossiprec.scenario.yaml_source import SourceLayer, parse_overrides, read_file, read_mapping
 
 
 def _readable(text: str) -> str:

@@ -10,7 +10,7 @@ from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOpti
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
-from gossiprec.network.graphs.placement import PLACEMENTS
+from gossiprec.network.graphs.centrality import PLACEMENTS
 from tests.attacks.glimpses import N_USERS, make_world
 
 # (time, sender, receiver): node 4 hears from three others, 2 from two of them often, 5 from 4 most

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gossiprec.network.graphs import FAMILIES, GraphFamily
-from gossiprec.network.graphs.registry import FamilyOption
+from gossiprec.network.graphs.families import FamilyOption
 from gossiprec.testing import check_topology
 from tests.contracts.broken import told
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 
-from gossiprec.compute.shards.channel import InProcessChannel, Mailbox
+from gossiprec.compute.shards import InProcessChannel, Mailbox
 from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.emulation import prepare
+from gossiprec.emulation.shards import ShardGroup
 from gossiprec.emulation.shards.leader import run_follower
-from gossiprec.emulation.shards.shard_group import ShardGroup
 
 
 def divided(scenario, n):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.compute.shards.channel import InProcessChannel, ShardLostError
+from gossiprec.compute.shards import InProcessChannel, ShardLostError
 from gossiprec.compute.shards.row_routing import ShardContext
 from gossiprec.emulation import resume, simulate
 from tests.emulation.ended_early import Patient, ended_early, often

@@ -12,7 +12,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
 from gossiprec.figures.study.quantity import RUN_WORDS, measure_label, observer_label, rule_label
 from gossiprec.measures.selectors import OF_ATTACKS
-from gossiprec.study.result import StudyResult
+from gossiprec.study.api import StudyResult
 from tests.figures.drawn_studies import figure_of, legend, marked, titles, with_levels, write_study
 
 PICTURE = {"kind": "paired", "y": ["max_aac[single]"], "to": {"fanout": "1"}, "where": {"graph": "ring"}}

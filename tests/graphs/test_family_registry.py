@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.base.errors import PluginError
 from gossiprec.network import graphs
-from gossiprec.network.graphs.registry import FamilyOption, register_family
+from gossiprec.network.graphs.families import FamilyOption, register_family
 
 
 def test_every_family_of_the_package_is_registered_under_the_name_of_its_function():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from gossiprec.network import graphs
+from gossiprec.network.graphs.centrality import PLACEMENTS, count_senders_reached, place_colluders
 from gossiprec.network.graphs.measures import adjacency
-from gossiprec.network.graphs.placement import PLACEMENTS, count_senders_reached, place_colluders
 
 UNTARGETED = [how for how in PLACEMENTS if how != "eclipse"]
 

@@ -11,7 +11,7 @@ import yaml
 from gossiprec.network.overlay.views import StaticViewOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
-BEFORE = "import gossiprec.network.graphs.registry as registry\n"
+BEFORE = "import gossiprec.network.graphs.families as registry\n"
 RUN = """
 import numpy as np
 from gossiprec.network.overlay.view_exchange import ExchangeView

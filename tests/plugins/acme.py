@@ -74,7 +74,7 @@ THINGS = """
 """
 CAVES = """
     import networkx as nx
-    from gossiprec.network.graphs.registry import FamilyOption, register_family
+    from gossiprec.network.graphs.families import FamilyOption, register_family
 
 
     @register_family("acme-caves", size=FamilyOption(int, "nodes of a cave", 3, least=2))

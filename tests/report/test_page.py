@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from gossiprec.report.blocks import (
+from gossiprec.report import (
     BlockChoice,
     Chart,
     ChartAxis,

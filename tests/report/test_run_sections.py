@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gossiprec.base.errors import LogError
-from gossiprec.report.blocks import (
+from gossiprec.report import (
     BlockChoice,
     IntervalChart,
     NetworkGraph,

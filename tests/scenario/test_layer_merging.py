@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.scenario.overrides import preset_names
+from gossiprec.scenario.yaml_source import preset_names
 
 FULL943 = "name: x\npreset: full943\ndataset: {name: synthetic, split: {name: published}}\n"
 AUTHORS100 = FULL943.replace("full943", "authors100")

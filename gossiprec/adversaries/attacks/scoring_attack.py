@@ -99,7 +99,7 @@ class _Chooser:
             )
 
     def __call__(self, fraction: float, how: str, victim: int | None) -> I64:
-        from gossiprec.network.graphs.placement import place_colluders
+        from gossiprec.network.graphs.centrality import place_colluders
 
         context = self._context
         seed = int(generator(context.seed, "placement").integers(2**63))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gossiprec.base.arrays import I64
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import ExecutionPlan
-from gossiprec.compute.shards.channel import Channel
+from gossiprec.compute.shards import Channel
 
 MOST = 64
 """Largest number of shards of a run: the holders of a row are the bits of one 64-bit number."""

@@ -17,7 +17,7 @@ from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import ClockReadings, NullProgress, Progress, StopRequest, stop_on_signals
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.tracker_dispatch import Chosen, run_trackers, tracker_factories
-from gossiprec.emulation.shards.shard_group import MakeShardGroup
+from gossiprec.emulation.shards import MakeShardGroup
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp, read_checkpoint, read_stamp
 from gossiprec.runs.lock import RunLock

@@ -18,7 +18,7 @@ import yaml
 from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.registry import Plugins, check_plugins_installed, combined_code_version, plugin_versions
-from gossiprec.compute.shards.channel import ShardLostError
+from gossiprec.compute.shards import ShardLostError
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
@@ -47,7 +47,7 @@ from gossiprec.emulation.run.execution import (
     reopen_run,
     restart_hint,
 )
-from gossiprec.emulation.shards.shard_group import ShardGroup, SingleProcess
+from gossiprec.emulation.shards import ShardGroup, SingleProcess
 from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder

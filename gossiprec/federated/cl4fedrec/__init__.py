@@ -271,7 +271,6 @@ class CL4FedRec(Recommender):
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of both contrastive losses, or None."""
         from gossiprec.federated import term_kernels
-        from gossiprec.federated.cl4fedrec import kernels
 
         options, size = self.options, self.options.item_view_scale
         if options.temperature < term_kernels.LEAST_TEMPERATURE:
@@ -284,8 +283,8 @@ class CL4FedRec(Recommender):
         )  # fmt: skip
         names = {"extra": "synthetic_users", "of_step": "user_noise"}
         if options.item_views == "noise" and options.item_weight:
-            return AnalyticTerm(kernels.add_noisy_view_losses, numbers, **names, of_samples="item_noise")
-        return AnalyticTerm(kernels.specialise_moved_items(gradient.fill), numbers, **names)
+            return AnalyticTerm(term_kernels.add_noisy_view_losses, numbers, **names, of_samples="item_noise")
+        return AnalyticTerm(term_kernels.specialise_moved_items(gradient.fill), numbers, **names)
 
     def _of_users(self, views: list[Tensor], others: Tensor) -> Tensor:
         """Return L_uc: the two views should be nearer to each other than the first view to any synthetic user."""

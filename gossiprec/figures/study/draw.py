@@ -5,17 +5,235 @@ They read only the folder of a study: ``table.parquet`` and ``study.json``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from gossiprec.base.errors import LogError
+from gossiprec.figures import style
 from gossiprec.figures.figure_files import write_figure
-from gossiprec.figures.study.heat_map import heat_map
-from gossiprec.figures.study.lines import lines
+from gossiprec.figures.study.estimates import MeanEstimate, describe_intervals, describe_seeds
 from gossiprec.figures.study.paired_differences import paired_differences
-from gossiprec.figures.study.panels import Drawing, StudyFigureOptions
+from gossiprec.figures.study.panels import (
+    MEASURE,
+    MOST_TICKS,
+    Drawing,
+    RowLabels,
+    SeriesPanel,
+    StudyFigureOptions,
+    StudyPanel,
+    describe_off_scale,
+    draw_rows,
+    estimate_rows,
+    label_positions,
+    legend_handles,
+    level_curves,
+    level_handle,
+    make_panels,
+    make_series_panels,
+    requested_quantities,
+    scale_x,
+    select_axes,
+    series_styles,
+    shared_limits,
+)
 from gossiprec.figures.study.pareto_front import pareto_front
-from gossiprec.figures.study.table_reader import StudyTable, read_study
+from gossiprec.figures.study.quantity import Label, format_label
+from gossiprec.figures.study.table_reader import StudyTable, is_numeric, read_study
+
+PANEL_IN = 1.75
+
+
+def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
+    """Return the table of the figure, and the function that draws it."""
+    x, *others = select_axes(table, choice, needs=1, by_measure=True)
+    if choice.x is None and choice.by is None and others and _runs_along(table, others[0], rather_than=x):
+        x, others = others[0], [x]
+    quantities = requested_quantities(table, choice)
+    varying = table.varying_among(point for quantity in quantities for point in table.values[quantity])
+    by = [] if choice.by == MEASURE else [name for name in others if name in varying]
+    panels = make_panels(table, quantities, [x, *by])
+    lines_by = choice.by if choice.by == MEASURE else by[0] if by else None
+    return *estimate_rows(table, panels), lambda: _figure(
+        table, make_series_panels(table, panels, x, lines_by), x
+    )
+
+
+def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
+    """Return whether the first axis is numeric and the second is not, so that lines run along the first."""
+    return is_numeric(table.axis_values(name)) and not is_numeric(table.axis_values(rather_than))
+
+
+def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
+    labels = [
+        label for label in table.axis_values(x) if any(label in s.points for p in parts for s in p.series)
+    ]
+    counts = [estimate.n for part in parts for estimate in part.estimates]
+    if not is_numeric(labels):
+        rows = RowLabels({label: format_label(label) for label in labels}, table.axis_label(x))
+        caption = describe_intervals(counts, "Points: means; bars:")
+        return draw_rows(parts, rows, shared_limits(parts), caption)
+    caption = describe_intervals(counts, "Lines: means; bands:")
+    return _over_numbers(parts, labels, table.axis_label(x), caption)
+
+
+def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, caption: str) -> Figure:
+    looks, scales = series_styles(parts), shared_limits(parts)
+    base = style.Margins(between_columns=0.62)
+    n_columns = _columns(len(parts), labels, base)
+    width = style.PAGE_IN if n_columns > 1 else style.COLUMN_IN
+    handles = legend_handles(parts, looks, in_rows=False)
+    legend = style.Legend(handles, width - base.left)
+    inches = base.panel_width(width, n_columns)
+    titles = [
+        "\n".join(style.wrap_title(title, inches))
+        for title in (panel_title(p, scales[p.unit]) for p in parts)
+    ]
+    extra = style.TITLE_LINE_IN * max(title.count("\n") for title in titles)
+    x = style.wrap_axis_label(x, inches + 0.2)
+    below = style.TITLE_LINE_IN * x.count("\n")
+    margins = style.Margins(
+        top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
+        bottom=0.45 + below + style.caption_height(caption, width),
+        between_columns=base.between_columns,
+        between_rows=0.78 + extra + below,
+    )
+    n_rows = -(-len(parts) // n_columns)
+    figure, grid = style.panel_grid(n_rows, n_columns, width=width, panel_height=PANEL_IN, margins=margins)
+    cells = [axes for row in grid for axes in row]
+    for axes in cells[len(parts) :]:
+        axes.remove()
+    for axes, part, title in zip(cells, parts, titles, strict=False):
+        scale_x(axes, labels, x)
+        _panel(axes, part, looks)
+        axes.set_ylim(*scales[part.unit])
+        axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
+        axes.set_title(title, pad=5)
+    legend.draw(figure, left=margins.left / width)
+    style.add_caption(figure, caption)
+    return figure
+
+
+def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> int:
+    """Return the number of panels per row: as many as fill their rows, if there is room for their ticks."""
+    ticks = sum(0.06 + style.text_width_in(format_label(label)) for label in labels[:MOST_TICKS])
+    fits = ticks <= margins.panel_width(style.PAGE_IN, 3)
+    return min(n_panels, 3 if fits and n_panels not in (2, 4) else 2)
+
+
+def panel_title(part: SeriesPanel, scale: tuple[float, float]) -> str:
+    """Return the title of a panel, with the levels that are outside its scale."""
+    return ", ".join(text for text in (part.title, describe_off_scale(part, scale)) if text)
+
+
+def _panel(axes: Axes, part: SeriesPanel, looks: Mapping[str, style.LineStyle]) -> None:
+    for series in part.series:
+        at = label_positions(list(series.points))
+        _line(axes, sorted((at[label], e) for label, e in series.points.items()), looks[series.name])
+    for curve in level_curves(part):
+        at = label_positions(list(curve.places))
+        points = sorted((at[label], level) for label, level in curve.places.items())
+        color = style.GREY if curve.series is None else looks[curve.series].color
+        look: dict[str, Any] = level_handle(curve.level, is_line=True)
+        axes.plot(*zip(*points, strict=True), color=color, **look)
+
+
+def _line(axes: Axes, points: Sequence[tuple[float, MeanEstimate]], look: style.LineStyle) -> None:
+    """Draw a line with its band."""
+    xs, estimates = [at for at, _ in points], [e for _, e in points]
+    means, low, high = ([getattr(e, name) for e in estimates] for name in ("mean", "low", "high"))
+    axes.fill_between(xs, low, high, color=look.color, alpha=0.18, lw=0)
+    axes.plot(xs, means, **look.kwargs())
+
+
+CELL_IN = 0.34
+DARK = 0.55
+"""Position on the colour scale from which numbers are black, since the scale ends in a light yellow."""
+
+
+def heat_map(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
+    """Return the table of the figure, and the function that draws it."""
+    x, by = select_axes(table, choice, needs=2)
+    panels = make_panels(table, requested_quantities(table, choice), [x, by])
+    return *estimate_rows(table, panels), lambda: _heat_figure(table, panels, x, by)
+
+
+def _heat_figure(table: StudyTable, panels: Sequence[StudyPanel], x: str, by: str) -> Figure:
+    words = [style.short_name(format_label(label)) for label in table.axis_values(by)]
+    margins = style.Margins(
+        left=0.45 + max(map(style.text_width_in, words)), right=0.25, top=0.42, between_rows=0.85
+    )
+    height = max(2, len(words)) * CELL_IN
+    titles = max(style.text_width_in(_title(panel)) for panel in panels)
+    columns = [style.short_name(format_label(label)) for label in table.axis_values(x)]
+    cell = max(0.62, 0.12 + max(map(style.text_width_in, columns)))
+    width = margins.left + margins.right + max(2.6, cell * len(columns), titles)
+    is_crowded = width > style.PAGE_IN and cell > 0.62
+    if is_crowded:  # tilted labels take room below
+        below = 0.5 * max(map(style.text_width_in, columns))
+        margins = replace(margins, bottom=margins.bottom + below, between_rows=margins.between_rows + below)
+    figure, grid = style.panel_grid(
+        len(panels), 1, width=min(width, style.PAGE_IN), panel_height=height, margins=margins
+    )
+    scales = _scales(panels)
+    for panel, (axes,) in zip(panels, grid, strict=True):
+        _heat_panel(axes, table, panel, x, by, scales[panel.quantity.name])
+        if is_crowded:
+            axes.tick_params("x", rotation=30)
+            for text in axes.get_xticklabels():
+                text.set(ha="right", rotation_mode="anchor")
+    return figure
+
+
+def _scales(panels: Sequence[StudyPanel]) -> dict[str, tuple[float, float]]:
+    """Return the ends of the colour scale of each measure: a number has the same colour in all its panels."""
+    means: dict[str, list[float]] = {}
+    for panel in panels:
+        means.setdefault(panel.quantity.name, []).extend(
+            found.mean for found in panel.picture_estimates().values()
+        )
+    return {name: (min(found), max(found)) for name, found in means.items()}
+
+
+def _heat_panel(
+    axes: Axes, table: StudyTable, panel: StudyPanel, x: str, by: str, scale: tuple[float, float]
+) -> None:
+    columns, lines, estimates = table.axis_values(x), table.axis_values(by), panel.picture_estimates()
+    means = np.full((len(lines), len(columns)), np.nan)
+    for point, found in estimates.items():
+        means[lines.index(point[table.axis_index(by)]), columns.index(point[table.axis_index(x)])] = (
+            found.mean
+        )
+    low, high = scale
+    axes.imshow(
+        np.ma.masked_invalid(means), cmap="cividis", vmin=low, vmax=high, aspect="auto", origin="lower"
+    )
+    for (line, column), mean in np.ndenumerate(means):
+        bright = (mean - low) / ((high - low) or 1.0) > DARK
+        text = "–" if np.isnan(mean) else _number(mean, high)
+        color = "black" if bright or np.isnan(mean) else "white"
+        axes.text(column, line, text, ha="center", va="center", color=color)
+    axes.grid(False)
+    axes.set_xticks(range(len(columns)), [style.short_name(format_label(label)) for label in columns])
+    axes.set_yticks(range(len(lines)), [style.short_name(format_label(label)) for label in lines])
+    axes.set_xlabel(table.axis_label(x))
+    axes.set_ylabel(table.axis_label(by))
+    counts = describe_seeds(e.n for e in estimates.values())
+    axes.set_title(f"{_title(panel)}\nmean over seeds, {counts}")
+
+
+def _title(panel: StudyPanel) -> str:
+    return panel.title() + (" (%)" if panel.quantity.is_share else "")
+
+
+def _number(value: float, highest: float) -> str:
+    return f"{value:,.0f}" if highest >= 1000 else f"{value:.1f}" if highest >= 10 else f"{value:.3g}"
+
 
 KINDS: dict[str, Callable[[StudyTable, StudyFigureOptions], Drawing]] = {
     "lines": lines,

@@ -5,6 +5,7 @@ Nodes are 0 .. n - 1. Equal arguments give equal graphs. Nothing here depends on
 
 from __future__ import annotations
 
+from gossiprec.network.graphs.families import FAMILIES, REQUIRED, GraphFamily, out_neighbors
 from gossiprec.network.graphs.families.classic import complete, ring, star, torus
 from gossiprec.network.graphs.families.communities import blocks_by_taste, stochastic_block
 from gossiprec.network.graphs.families.nearest import nearest_by_place, nearest_by_taste
@@ -21,7 +22,6 @@ from gossiprec.network.graphs.files import (
     read_graph,
     write_graph,
 )
-from gossiprec.network.graphs.registry import FAMILIES, REQUIRED, GraphFamily, out_neighbors
 
 __all__ = [
     "FAMILIES", "REQUIRED", "GraphFamily", "barabasi_albert", "blocks_by_taste", "check_node_count", "complete",

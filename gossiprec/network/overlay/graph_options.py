@@ -1,7 +1,7 @@
 """Graphs in a scenario: their options (a family, a file, a frozen graph, or a sequence), and drawing or reading them.
 
 The option sets of families are derived from the declarations of their functions
-(:mod:`gossiprec.network.graphs.registry`), so that each option is declared once.
+(:mod:`gossiprec.network.graphs.families`), so that each option is declared once.
 """
 
 from __future__ import annotations

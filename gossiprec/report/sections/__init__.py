@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gossiprec.report.blocks import Section
+    from gossiprec.report import Section
 
 MakeSection = Callable[[Any], "Section | None"]
 _SECTIONS: dict[str, dict[int, MakeSection]] = {"runs": {}, "study": {}}

@@ -16,7 +16,7 @@ from gossiprec.figures.attack_selection import (
     ranking_metrics,
 )
 from gossiprec.measures.selectors import split_baseline_name
-from gossiprec.report.blocks import (
+from gossiprec.report import (
     Block,
     Chart,
     ChartAxis,

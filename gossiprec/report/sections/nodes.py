@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.base.arrays import F64, I64
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.figures.node_values import ByNode, count_data_nodes, group_by_position, values_by_node
-from gossiprec.report.blocks import (
+from gossiprec.report import (
     Block,
     Chart,
     ChartAxis,

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gossiprec.report.blocks import Block, Section, TableBlock, TableColumn, TextParagraphs, Tile, Tiles
+from gossiprec.report import Block, Section, TableBlock, TableColumn, TextParagraphs, Tile, Tiles
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import ReportRuns, logged_until
 from gossiprec.runs import Run

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.report.blocks import Block, Chart, ChartAxis, ChartSeries, Section, Tile, Tiles
+from gossiprec.report import Block, Chart, ChartAxis, ChartSeries, Section, Tile, Tiles
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import CLOCKS, ReportRuns
 from gossiprec.runs.reader import Columns

@@ -16,7 +16,7 @@ from gossiprec.figures.study.paired_differences import differences_to_baseline
 from gossiprec.figures.study.pareto_front import ParetoPoint, pareto_points, utility_quantity
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, is_numeric, order_quantities
-from gossiprec.report.blocks import (
+from gossiprec.report import (
     Block,
     Chart,
     ChartAxis,

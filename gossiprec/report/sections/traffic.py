@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
 from gossiprec.figures.node_values import contact_curve
-from gossiprec.report.blocks import Chart, ChartAxis, ChartSeries, Section
+from gossiprec.report import Chart, ChartAxis, ChartSeries, Section
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import CLOCKS, ReportRuns
 from gossiprec.runs import Run

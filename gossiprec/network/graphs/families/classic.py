@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from gossiprec.network.graphs.registry import FamilyOption, check_lattice_degree, check_size, register_family
+from gossiprec.network.graphs.families import FamilyOption, check_lattice_degree, check_size, register_family
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.network.graphs.registry import (
+from gossiprec.network.graphs.families import (
     FamilyOption,
     check_probability,
     check_size,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.network.graphs.registry import FamilyOption, register_family
+from gossiprec.network.graphs.families import FamilyOption, register_family
 from gossiprec.network.graphs.similarity import (
     check_connected,
     nearest_neighbors,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.network.graphs.registry import (
+from gossiprec.network.graphs.families import (
     FamilyOption,
     check_lattice_degree,
     check_probability,
