@@ -139,6 +139,13 @@ def old_keywords(**names: str) -> Callable[[T], T]:
     return decorate
 
 
+def without_last_argument(function: Any, argument: str) -> Any:
+    """Return an overriding class method that lacks a new last argument, as one that takes it and ignores it."""
+    message = f"{function.__qualname__}: add the argument {argument}; it works without until gossiprec 0.2"
+    warnings.warn(message, DeprecationWarning, stacklevel=4)
+    return staticmethod(lambda *arguments: function(*arguments[:-1]))
+
+
 class OldMember:
     """The old name of a class's member.
 

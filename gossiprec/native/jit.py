@@ -12,6 +12,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
+from numba.np.arrayobj import populate_array
 
 from gossiprec.native.kernel_cache import UncachedKernel
 from gossiprec.native.numba_support import is_plain
@@ -100,10 +101,11 @@ def strict_math(function: Any) -> Any:
     return _within(function, fastmath=False)
 
 
-def specialise(template: Any, **functions: Any) -> Any:
+def specialise(template: Any, compiler: Any = kernel, /, **functions: Any) -> Any:
     """Return a kernel made from a template, a function in which global names are bound to compiled functions.
 
-    Its machine code is cached by all its parts, as for any kernel.
+    Its machine code is cached by all its parts, as for any kernel. With :func:`borrow`, :func:`inline` or
+    :func:`noinline` as compiler it is a function for kernels.
 
     Raises
     ------
@@ -118,7 +120,7 @@ def specialise(template: Any, **functions: Any) -> Any:
     body = types_.FunctionType(template.__code__, {**template.__globals__, **functions}, template.__name__)
     body.__module__, body.__qualname__ = template.__module__, f"{template.__qualname__}_{mark}"
     body.__doc__ = template.__doc__
-    return kernel(body)
+    return compiler(body)
 
 
 @intrinsic
@@ -151,6 +153,28 @@ def copy_floats(typing, target, target_at, source, source_at, count):
         return ir.Constant(ir.IntType(8).as_pointer(), None)
 
     return signature, generate
+
+
+@intrinsic
+def view(typing, values, at, count):
+    """Return `count` numbers of a contiguous array, from `at`, as an array that is not counted (:func:`borrow`).
+
+    A slice has a length that the compiler does not know; here it is `count`, which may be a constant. Nothing is
+    checked.
+    """
+
+    def generate(context, builder, signature, args):
+        kind = signature.return_type
+        given = context.make_array(signature.args[0])(context, builder, args[0])
+        found, size = context.make_array(kind)(context, builder), given.itemsize
+        count = [args[2]]
+        populate_array(
+            found, builder.gep(given.data, [args[1]]), cgutils.pack_array(builder, count),
+            cgutils.pack_array(builder, [size]), size, meminfo=None, parent=None,
+        )  # fmt: skip
+        return found._getvalue()
+
+    return values.copy(ndim=1, layout="C")(values, types.int64, types.int64), generate
 
 
 ON_X86 = platform.machine().lower() in ("x86_64", "amd64")

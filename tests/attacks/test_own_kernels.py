@@ -95,7 +95,7 @@ class ToyKernels(ModelKernels):
     fit_user = keep_start
 
     @classmethod
-    def lacks(cls, training, storage, ways):
+    def lacks(cls, training, storage, ways, layout):
         return None
 
     def run(self, program, tasks, update):

@@ -29,6 +29,7 @@ OPTIONS = {
         {"dim": 8, "inner": 12, "max_length": 12},
         {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False, "max_length": 25},
     ],
+    "biased-mf": [{}, {"loss_reduction": "sum", "dim": 5}],
     "gmf": [{}, {"loss_reduction": "sum"}],
     "gru4rec": [{"max_length": 12}],
     "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],
@@ -317,7 +318,7 @@ class OwnRowKernels(GMFKernels):
 
 class NeverKernels(GMFKernels):
     @classmethod
-    def lacks(cls, training, storage, ways):
+    def lacks(cls, training, storage, ways, layout):
         return "anything"
 
 

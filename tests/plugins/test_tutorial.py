@@ -21,7 +21,8 @@ CHECKS = """
 from gossiprec.testing import check_attack, check_model, check_policy
 from gossiprec.models import MODELS
 from gossiprec.defences import POLICIES
-check_model(MODELS["biased-mf"])
+check_model(MODELS["distance-mf"])
+check_model(MODELS["perceptron"])
 check_attack("last-heard", {"community_size": 3})
 check_policy(POLICIES["coarse"], {"step": 0.05})
 check_policy(POLICIES["own-items"])
@@ -58,7 +59,7 @@ def run(environment, *arguments, cwd=None):
 
 
 def test_what_it_brings_is_listed_with_its_origin(environment):
-    names = {"models": "biased-mf", "attacks": "last-heard", "policies": "pairwise-masks"}
+    names = {"models": "distance-mf", "attacks": "last-heard", "policies": "pairwise-masks"}
     each = call_each(*(("list", kind) for kind in names), PYTHONPATH=environment["PYTHONPATH"])
 
     for listed, name in zip(each, names.values(), strict=True):
@@ -69,7 +70,7 @@ def test_what_it_brings_is_listed_with_its_origin(environment):
 @pytest.mark.slow
 def test_a_scenario_uses_all_three(environment, tmp_path):
     scenario = tiny(
-        model={"name": "biased-mf", "dim": 4},
+        model={"name": "distance-mf", "dim": 4},
         policies=[{"name": "coarse", "nodes": "all", "step": 0.05}],
         observers=[{"name": "last-heard", "community_size": 3}],
     )
@@ -147,7 +148,7 @@ def test_it_keeps_the_contracts(environment):
     run(environment, "-c", CHECKS)
 
 
-@pytest.mark.parametrize("name", ["biased_mf", "last_heard", "coarse", "pairwise_masks", "own_items"])
+@pytest.mark.parametrize("name", ["distance_mf", "last_heard", "coarse", "pairwise_masks", "own_items"])
 def test_the_pages_show_it_as_it_is(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()
     pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md"))

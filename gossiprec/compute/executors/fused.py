@@ -56,7 +56,7 @@ class FusedExecutor(Executor):
         name, kernels = registry_name(model), model.kernels()
         if kernels is None:
             return name
-        lacking = kernels.lacks(training, storage, node_settings.ways)
+        lacking = kernels.lacks(training, storage, node_settings.ways, layout)
         if layout.n_users > 1 and not kernels.all_users:
             lacking = lacking or "rows of all users (protocol.user_table 'averaged')"
         return lacking and f"{name} with {lacking}"

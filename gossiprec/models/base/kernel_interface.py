@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.old_names import forward
+from gossiprec.old_names import forward, without_last_argument
 
 NO_CONTEXT = np.zeros(0, np.int32)
 
@@ -306,6 +307,11 @@ class ModelKernels(ABC):
     fit_user: ClassVar[Any]
     """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`; its stubs show the arguments."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "lacks" in vars(cls) and "layout" not in inspect.signature(cls.lacks).parameters:
+            cls.lacks = without_last_argument(cls.lacks, "layout")  # type: ignore[method-assign]
+
     def __init__(self, work: Any) -> None:
         self.work = work
         self.sizes = Sizes.of(work.layout)
@@ -313,8 +319,8 @@ class ModelKernels(ABC):
 
     @classmethod
     @abstractmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
-        """Return the feature of the settings, storage or ways of training without kernels, or None."""
+    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
+        """Return the feature of the settings, storage, ways of training or layout without kernels, or None."""
 
     @abstractmethod
     def run(self, program: Any, tasks: I64, update: I32) -> None:

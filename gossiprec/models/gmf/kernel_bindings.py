@@ -19,6 +19,7 @@ from gossiprec.models.base.kernel_interface import (
     Versions,
     VictimModels,
 )
+from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.models.gmf import dp_sgd_kernels, kernels, observer_kernels
 
@@ -37,7 +38,7 @@ class GMFKernels(ModelKernels):
         self._lists = None if judged is None else ValidationLists(judged.offsets, judged.values)
 
     @classmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
+    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the storage if rows are not float32."""
         return None if storage == "float32" else f"{storage} (executor.storage)"
 

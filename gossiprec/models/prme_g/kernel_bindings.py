@@ -22,6 +22,7 @@ from gossiprec.models.base.kernel_interface import (
     VictimModels,
     flat_view,
 )
+from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.models.prme_g import kernels, observer_kernels
 
@@ -36,7 +37,7 @@ class PRMEGKernels(ModelKernels):
     score_kept, fit_user = observer_kernels.score_kept_rows, observer_kernels.fit_user
 
     @classmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
+    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the optimizer if it is not SGD, or DP-SGD, or None."""
         if training.optimizer != "sgd":
             return f"{training.optimizer!r} (training.optimizer; only 'sgd' has kernels)"

@@ -1,0 +1,73 @@
+"""Records of items: the rows that a local update touches, with their moments and gradients.
+
+A touched item is one *record* ``[theta | m | v | gradient]`` in a small working set while its node trains. Workspaces
+have the arrays `items`, `record_of`, `held`, `touched`, `at_step`, `records`, `tables` and `moves`
+(:class:`gossiprec.models.gmf.kernels.GMFWorkspace` describes them).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gossiprec.base.arrays import F32
+from gossiprec.native.jit import borrow, copy_floats
+from gossiprec.numerics.lazy_adam import advance_record, fill_moves, move_record
+
+
+class NodeRow(NamedTuple):
+    """A model version or its item table, and Adam's moments of it."""
+
+    theta: F32
+    first: F32
+    second: F32
+
+
+@borrow
+def load_records(n, begin, dim, row, space):
+    """Copy the rows of the sampled items into records; return the number of records."""
+    records, count = space.records, 0
+    for s in range(n):
+        item = space.items[s]
+        if space.record_of[item] < 0:
+            space.record_of[item] = count
+            space.held[count] = item
+            low, at = begin + item * dim, count * 4 * dim
+            copy_floats(records, at, row.theta, low, dim)
+            copy_floats(records, at + dim, row.first, low, dim)
+            copy_floats(records, at + 2 * dim, row.second, low, dim)
+            count += 1
+    return count
+
+
+@borrow
+def store_records(count, begin, dim, row, space):
+    """Copy the records back and clear them."""
+    records = space.records
+    for c in range(count):
+        item = space.held[c]
+        space.record_of[item] = -1
+        low, at = begin + item * dim, c * 4 * dim
+        copy_floats(row.theta, low, records, at, dim)
+        copy_floats(row.first, low, records, at + dim, dim)
+        copy_floats(row.second, low, records, at + 2 * dim, dim)
+
+
+@borrow
+def sync_records(batch, step, space, dim, adam, one_segment, epsilon):
+    """Bring the records of a batch up to date and list them; return their number."""
+    items, record_of, touched, at_step = space.items, space.record_of, space.touched, space.at_step
+    records, tables, moves = space.records, space.tables, space.moves
+    if one_segment:
+        fill_moves(tables, step, moves)
+    count = 0
+    for sample in batch:
+        c = record_of[items[sample]]
+        if at_step[c] >= 0:
+            if one_segment and at_step[c] < step:
+                move_record(records, c, dim, moves, at_step[c], epsilon)
+            elif adam and at_step[c] < step:
+                advance_record(records, c, dim, tables, at_step[c], step, epsilon)
+            at_step[c] = -1
+            touched[count] = c
+            count += 1
+    return count
