@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+from gossiprec.runs.run import describe_stop
+
 MIB = 2**20
 WIDTH = 100
 """Columns of a table that is not printed on a terminal."""
@@ -33,6 +35,8 @@ def format_header(summary: Mapping[str, Any]) -> str:
         "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
         "utility": ", ".join(utility) or "not measured",
     }
+    if summary.get("stopped"):
+        rows["stopped"] = describe_stop(summary["stopped"])
     if summary.get("privacy"):
         rows["privacy"] = _spent(summary["privacy"])
     return format_rows(rows)

@@ -142,11 +142,14 @@ class Measure(ABC):
         otherwise ``name@K`` ranks all items.
     needs_features : bool
         Whether it uses attributes of users or items.
+    lower_is_better : bool
+        Whether a lower value is the better one, where the best report is chosen or a run ends by a rule.
     """
 
     wants: ClassVar[type[Any]] = RelevantRanks
     sampled: ClassVar[bool] = False
     needs_features: ClassVar[bool] = False
+    lower_is_better: ClassVar[bool] = False
 
     def __init__(self, data: MeasureData) -> None:
         self.data = data

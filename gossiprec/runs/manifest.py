@@ -121,7 +121,7 @@ DIGEST, FILES = "digest", "files"
 """The keys of the digests: of the manifest itself, and of other files by name."""
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("status", "code"), str),
-    **dict.fromkeys(("plugins", "data", "inputs", "files", "writer"), dict),
+    **dict.fromkeys(("plugins", "data", "inputs", "files", "writer", "stopped"), dict),
     **dict.fromkeys(("notes", "resumed"), list),
 }
 """Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,16 @@ def run_headline(run: Run) -> dict[str, str]:
             name = f"max AAC, {attack['observer']}, {attack['relevance']}"
             facts[name] = f"{100 * attack['max_aac']:.1f} %" if attack["max_aac"] is not None else "-"
     return facts
+
+
+def describe_stop(stopped: Mapping[str, Any]) -> str:
+    """Return how a run was ended by its rule, given ``stopped`` of its summary."""
+    best = stopped["best"]
+    since = f", best {best['value']:.4g} at round {best['round']}" if best else ", which has had no value"
+    return (
+        f"at round {stopped['round']}, after {stopped['patience']} reports without a better "
+        f"{stopped['measure']}{since}"
+    )
 
 
 def run_html(run: Run) -> str:

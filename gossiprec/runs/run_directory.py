@@ -222,6 +222,10 @@ class RunDirectory:
         """Write ``summary.json``; numbers that are not finite become null."""
         manifests.write_json(self.path / run_files.SUMMARY, summary)
 
+    def add_to_manifest(self, entries: Mapping[str, Any]) -> None:
+        """Add entries to the manifest, which is written when the run ends."""
+        self._manifest.update(entries)
+
     def finish(self, status: str) -> None:
         """Close the log and the tables and write the status: ``complete``, ``failed`` or ``interrupted``.
 

@@ -157,7 +157,7 @@ class EventSchema:
         delivered = (Column("time", "<f8", "delivered at"), *_ENDS, *_SIZE, names)
         control = EventKind("control", "a message without a model was delivered", delivered)
         lost = EventKind("control_drop", "a message without a model was lost", self["drop"].columns)
-        return EventSchema(self.version + 1, (*self.kinds, control, lost))
+        return EventSchema(self.version, (*self.kinds, control, lost))
 
     def to_header(self) -> dict[str, Any]:
         """Return the schema as plain data for a log's header."""
@@ -207,6 +207,9 @@ _SIZE = (
 _WORK = (Column("epochs", "<i4"), Column("samples", "<i4", "training samples, all epochs"))
 _ONLINE = Column("online", "|u1", "1: online, 0: offline")
 _EPSILON = Column("epsilon", "<f8", "inf without noise")
+OPTIONS = ("training.learning_rate", "training.betas.0", "training.betas.1", "training.eps")
+"""Numbers that a run can change; a ``change`` row holds the index into this tuple. Append, never reorder."""
+_OPTION = (Column("option", "|u1", codes=OPTIONS), Column("value", "<f8"))
 _CHANGED = "a node went online or offline; also the nodes that are offline at the start"
 _SPENT = "privacy budget that a node had spent by a report tick; only nodes that trained since the last tick"
 
@@ -223,10 +226,15 @@ _KINDS = {
     "session": (_CHANGED, (*_AT_NODE, _ONLINE)),
     "round": ("a round ended (coordinator, or report tick)", _ROUND),
     "evaluate": ("the models were scored", _ROUND),
+    "stop": ("the run ended by its rule, before its last report", _ROUND),
+    "change": (
+        "a number of an option was changed after a report; it holds from then on",
+        (*_ROUND, *_OPTION),
+    ),
     "privacy": (_SPENT, (*_AT_NODE, _EPSILON)),
 }
 
-SCHEMA = EventSchema(3, tuple(EventKind(name, *about) for name, about in _KINDS.items()))
+SCHEMA = EventSchema(4, tuple(EventKind(name, *about) for name, about in _KINDS.items()))
 """The schema of logs written by this version."""
 
 

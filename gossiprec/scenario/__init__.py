@@ -2,6 +2,7 @@
 
 from gossiprec.scenario.cross_checks import (
     check_activity_groups,
+    check_rounds,
     check_sizes,
     check_train_loss,
     check_validation,
@@ -27,6 +28,7 @@ __all__ = [
     "Scenario",
     "TrainingOptions",
     "check_activity_groups",
+    "check_rounds",
     "check_sizes",
     "check_train_loss",
     "check_validation",

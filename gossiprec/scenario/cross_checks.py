@@ -89,6 +89,11 @@ def _evaluation_contradictions(
             f"found true, but in {plain['protocol']['name']} there is no coordinator with a version to save; use "
             "fedavg, or remove it",
         )
+    if scenario.stop is not None and scenario.stop.measure not in scenario.evaluate.metrics:
+        yield (
+            ("stop", "measure"),
+            f"found {scenario.stop.measure!r}, which no report has; add it to evaluate.metrics",
+        )
     if plain["evaluate"]["targets"] == "attacked" and not scenario.attackers:
         yield (
             ("evaluate", "targets"),
@@ -165,6 +170,26 @@ def check_validation(scenario: Scenario, n_validation: int) -> None:
                 ("evaluate", "metrics", index),
                 f"found {metric!r}, but the split {scenario.dataset.split.name} has no validation items; add "
                 "some (dataset.split.validation), or remove the metric",
+            )
+    problems.raise_any(scenario.source_map)
+
+
+def check_rounds(scenario: Scenario, n_rounds: float) -> None:
+    """Check that a run of about `n_rounds` is long enough for its rule to end it.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    problems, stop = Problems(), scenario.stop
+    if stop is not None:
+        before_end = itertools.takewhile(lambda due: due < n_rounds, scenario.evaluate.rounds())
+        n_reports = 1 + sum(1 for _ in before_end)
+        if stop.patience >= n_reports:
+            problems.add(
+                ("stop", "patience"),
+                f"found {stop.patience}, but a run of about {n_rounds:.0f} rounds has about {n_reports} reports, so "
+                "the rule could never end it; lower patience, or report more often (evaluate.every)",
             )
     problems.raise_any(scenario.source_map)
 

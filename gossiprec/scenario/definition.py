@@ -16,6 +16,7 @@ from gossiprec.scenario.sections import (
     ExecutorOptions,
     LeastPopular,
     Nodes,
+    StopOptions,
     Targets,
     TrainingOptions,
 )
@@ -110,6 +111,8 @@ class ScenarioHeader(Options):
     """Draw figures at the end of a run."""
     seconds_per_wake: float | None = Field(default=None, ge=1e-6, le=1e9)
     """Seconds of one unit of virtual time (mean wake period); links it with files in ms, s, min, h or day."""
+    stop: StopOptions | None = None
+    """Rule by which the run ends before its last report, such as {measure: val_recall@20, patience: 5}; null: none."""
 
 
 class Scenario(ScenarioHeader):
@@ -117,7 +120,7 @@ class Scenario(ScenarioHeader):
 
     Attributes
     ----------
-    name, seed, plots, seconds_per_wake
+    name, seed, plots, seconds_per_wake, stop
         See :class:`ScenarioHeader`.
     dataset : DatasetChoice
     model, protocol : RegisteredChoice
@@ -171,8 +174,9 @@ class Scenario(ScenarioHeader):
                 del plain["evaluate"][key]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]
-        if self.seconds_per_wake is None:
-            del plain["seconds_per_wake"]
+        for key in ("seconds_per_wake", "stop"):
+            if plain[key] is None:
+                del plain[key]
         if not self.executor.portable:
             del plain["executor"]["portable"]
         if self.executor.name != "ray":  # the same applies to the options of ray

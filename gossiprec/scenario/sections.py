@@ -203,6 +203,29 @@ class EvaluateOptions(Options):
         return self
 
 
+class StopOptions(Options):
+    """A rule by which a run ends before its last report."""
+
+    measure: str
+    """Measure of validation items, such as val_recall@20; one of evaluate.metrics."""
+    patience: int = Field(default=5, ge=1, le=LARGEST)
+    """Number of reports in a row without a better value after which the run ends."""
+    min_delta: float = Field(default=0.0, ge=0)
+    """How much better than the best value so far a value must be."""
+
+    @field_validator("measure")
+    @classmethod
+    def _of_validation(cls, measure: str) -> str:
+        metric = read_metric(measure)
+        if not metric.on_validation:
+            seen = "test items: the run would be fitted to them" if metric.uses_test_items else None
+            why = f"sees {seen}" if seen else "sees no validation items"
+            raise ValueError(
+                f"found {measure!r}, which {why}; expected a measure of validation items, such as val_recall@20"
+            )
+        return measure
+
+
 class ExecutorOptions(Options):
     """Execution of computations. No option changes results beyond rounding."""
 

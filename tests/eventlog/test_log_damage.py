@@ -41,6 +41,8 @@ def test_an_intact_log_verifies(small):
         "session": 0,
         "round": 0,
         "evaluate": 0,
+        "stop": 0,
+        "change": 0,
         "privacy": 0,
     }
     assert found.last_times == {"wake": 1.5, "view": 0.5, "message": 2.0, "drop": 1.75}

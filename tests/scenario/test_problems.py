@@ -28,7 +28,7 @@ ONE_PROBLEM = {
     "training:": "x.yaml:7: training: found null, must be a mapping of keys",
     "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (known: attackers, checkpoint, churn, "
     "dataset, evaluate, executor, model, name, network, observers, plots, policies, preset, protocol, recommender, "
-    "seconds_per_wake, seed, training)",
+    "seconds_per_wake, seed, stop, training)",
     "seed: -1": "x.yaml:7: seed: found -1, must be greater than or equal to 0",
     "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
     "must be less than or equal to 9223372036854775807",

@@ -49,6 +49,7 @@ from gossiprec.network.sim.engine import ControlProtocol, Engine, WakePlan
 from gossiprec.scenario import (
     Scenario,
     check_activity_groups,
+    check_rounds,
     check_sizes,
     check_train_loss,
     check_validation,
@@ -392,6 +393,7 @@ def build_and_schedule(
         check_evaluation(scenario, split)
         protocol = make_protocol(scenario, split)
         check_train_loss(scenario, choose_mode(protocol))
+        check_rounds(scenario, protocol.horizon / protocol.clock.mean / protocol.wakes_per_round)
     n_wakes, per_wake = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
     check_event_memory(n_wakes, per_wake)
     with stopwatch("control"):
@@ -441,7 +443,7 @@ def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateI
         schedule.n_messages,
         components.training.local_epochs * total,
         schedule.virtual_time,
-        "at most" if schedule.depends_on_values else "exact",
+        "at most" if schedule.depends_on_values or components.scenario.stop else "exact",
     )
     return EstimateInputs(
         MemoryInputs.of(components, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages),

@@ -36,7 +36,7 @@ from gossiprec.modes import choose_mode
 from gossiprec.modes.base import RunMode, TrainingOutline
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
-from gossiprec.scenario import Scenario, check_sizes, check_validation
+from gossiprec.scenario import Scenario, check_rounds, check_sizes, check_validation
 from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.sections import NodeFraction, Nodes
 
@@ -229,6 +229,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         availability=Availability.forever(1),  # no events are played: for a million nodes this takes 1 s less
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
+    check_rounds(scenario, _last_wake(protocol) / protocol.clock.mean / protocol.wakes_per_round)
     training = make_training_settings(scenario, protocol)
     known = data.split.training_data()
     model = MODELS[scenario.model.name](scenario.model.options).bind_to_data(known)
@@ -287,7 +288,7 @@ def _count_events(
         updates -= count * max(0.0, per_node - int(settings.most_updates[0]))
     plain = scenario.network == NetworkOptions() and scenario.churn == Churn() and not protocol.sets_own_wakes
     follows = choose_mode(protocol).depends_on_values(protocol)
-    certain = plain and protocol.messages_per_wake is not None and not follows
+    certain = plain and protocol.messages_per_wake is not None and not follows and scenario.stop is None
     epochs = round(updates) * training.local_epochs
     accuracy: Accuracy = "about" if certain else "at most"
     return EventCounts(n_wakes, n_messages, epochs, _last_wake(protocol), accuracy), settings

@@ -20,6 +20,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
+from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.assembly.user_groups import make_groups
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
@@ -28,6 +29,7 @@ from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
+from gossiprec.emulation.scoring.early_stop import EarlyStop
 from gossiprec.emulation.scoring.item_scores import check_item_scores
 from gossiprec.emulation.scoring.positions import attack_measures, write_positions
 from gossiprec.emulation.scoring.privacy import make_ledger
@@ -148,6 +150,7 @@ class ActiveRun:
         self._validated = (
             BestValidationReport(evaluate.validation_metric) if evaluate.validation_metric else None
         )
+        self._early_stop = EarlyStop(prepared.scenario.stop) if prepared.scenario.stop else None
         self._activity = (
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )
@@ -214,6 +217,7 @@ class ActiveRun:
             "partial_views": self.prepared.partial_views,
             "validated": self._validated,
             "activity": self._activity,
+            "early_stop": self._early_stop,
         }
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -250,15 +254,18 @@ class ActiveRun:
                 updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
-                self._report(tick.time, tick.round, self._times().simulating, last=tick.last)
-                ends_here = (yield from self._pause(stop)) and not tick.last
+                last = self._report(tick, self._times().simulating)
+                ends_here = (yield from self._pause(stop)) and not last
                 with self._timed("checkpoints"):
                     state = functools.partial(self._full_state, tick.time)
-                    checkpoints.at_report(tick, number, state, at_once=ends_here)
+                    if not last:
+                        checkpoints.at_report(tick, number, state, at_once=ends_here)
                     self._others.release_remote_rows()
-                self._others.continue_or_end(end=ends_here)
+                self._others.continue_or_end(end=ends_here or (last and not tick.last))
                 if ends_here:
                     raise KeyboardInterrupt
+                if last:
+                    break
             complete = True
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
@@ -291,9 +298,9 @@ class ActiveRun:
             attack_seconds=_add_times(before.attack_seconds, attack_seconds_by_label(self.prepared.meters)),
         )
 
-    def _report(self, at: float, round_: int, seconds: float, *, last: bool) -> None:
-        """Score the models and the attacks, and write the results."""
-        prepared = self.prepared
+    def _report(self, tick: ReportTick, seconds: float) -> bool:
+        """Score the models and the attacks, write the results, and return whether this is the last report."""
+        prepared, at, round_ = self.prepared, tick.time, tick.round
         with self._timed("utility"):
             inputs = self._others.gather_metric_inputs(self._utility)
             self._utility_now = self._utility.measure(prepared.planner.current, inputs)
@@ -302,6 +309,11 @@ class ActiveRun:
                     prepared.executor, prepared.planner.current, prepared.split.n_users
                 )
             chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
+            early = bool(
+                self._early_stop
+                and not tick.last
+                and self._early_stop.note(self._utility_now, time=at, round=round_)
+            )
             if self._activity:
                 self._activity.note(self._utility.by_user, chosen=chosen)
         with self._timed("attacks"):
@@ -317,6 +329,8 @@ class ActiveRun:
             self.recording.spend(*spent, time=at)
             self.recording.mark("round", time=at, round=round_)
             self.recording.mark("evaluate", time=at, round=round_)
+            if early:
+                self.recording.mark("stop", time=at, round=round_)
             metrics = [*self._metrics(round_, findings)]
             self.directory.metrics.append(
                 {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
@@ -325,7 +339,7 @@ class ActiveRun:
             self.directory.findings.append(
                 {**row, "labels": labels_to_json(row["labels"])} for row in findings
             )
-        self.report = Report(at, round_, dict(metrics), rows, findings, last)
+        self.report = Report(at, round_, dict(metrics), rows, findings, tick.last or early)
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
         headline.update(list(self._utility_now.items())[:1])
         self._progress.tick(
@@ -339,6 +353,7 @@ class ActiveRun:
                 figures=report_figures(metrics, rows),
             )
         )
+        return self.report.last
 
     def _traffic(self) -> dict[str, Any]:
         """Return the counts of messages by outcome, unless every message simply arrives."""
@@ -346,6 +361,11 @@ class ActiveRun:
             return {}
         online = self.prepared.protocol.availability.mean_online(self._reached)
         return {"network": self.recording.traffic.summary(online), "messages": self.recording.traffic.sent}
+
+    def _counts(self) -> dict[str, int]:
+        """Return the counts of wakes and messages so far, of a run that ends before its last report."""
+        rows = self.directory.log.rows
+        return {"wakes": rows["wake"] + rows["miss"], "messages": self.recording.traffic.sent}
 
     def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | ItemScores | Finding]]:
         """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
@@ -395,6 +415,8 @@ class ActiveRun:
         remarks = self._remarks()
         notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
         times = self._times()
+        stopped = self._early_stop.summary() if self._early_stop else {}
+        self.directory.add_to_manifest(stopped)
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())
         if prepared.scenario.evaluate.keep_version:
@@ -430,6 +452,8 @@ class ActiveRun:
                 "bytes": self.recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
+                **(self._counts() if stopped else {}),
+                **stopped,
                 **remarks.summary(),
                 **({"notes": notes} if notes else {}),
             }

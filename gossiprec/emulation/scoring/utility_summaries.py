@@ -13,14 +13,19 @@ from gossiprec.base.arrays import F64
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup, split_into_groups
-from gossiprec.measures.metric import ON_VALIDATION
+from gossiprec.measures.metric import ON_VALIDATION, read_metric
 from gossiprec.measures.ranking import CUTOFF, PADDING, nanmean
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_baseline_name
 from gossiprec.runs.checkpoint_state import Stateful
 
 
+def sign_of(metric: str) -> float:
+    """Return 1, or -1 if lower values of a metric are better."""
+    return -1.0 if read_metric(metric).measure.lower_is_better else 1.0
+
+
 class BestValidationReport(Stateful):
-    """A record of the report at which a metric of validation items is highest, the first on ties.
+    """A record of the report at which a metric of validation items is best, the first on ties.
 
     Parameters
     ----------
@@ -32,12 +37,13 @@ class BestValidationReport(Stateful):
 
     def __init__(self, by: str) -> None:
         self._by = by
+        self._sign = sign_of(by)
         self._best: dict[str, Any] = {}
 
     def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
         """Take a report into account, and return whether it is the best so far."""
         value = utility.get(self._by, math.nan)
-        best = bool(value > self._best.get("value", -math.inf))
+        best = bool(self._sign * (value - self._best.get("value", -self._sign * math.inf)) > 0)
         if best:
             self._best = {"value": value, "round": round, "time": time, "utility": dict(utility)}
         return best

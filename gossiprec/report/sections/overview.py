@@ -12,6 +12,7 @@ from gossiprec.report.sections import run_section
 from gossiprec.report.sources import ReportRuns, logged_until
 from gossiprec.runs import Run
 from gossiprec.runs.lock import UNKNOWN
+from gossiprec.runs.run import describe_stop
 
 ENDED = {
     "running": "The run is still in progress.",
@@ -70,6 +71,8 @@ def describe_run(run: Run) -> str:
         parts.append(
             f"It took {seconds:,.1f} s ({summary['executor']} executor, threads: {summary['threads']})."
         )
+    if summary.get("stopped"):
+        parts.append(f"Its rule ended it {describe_stop(summary['stopped'])}.")
     parts.append(f"Seed {run.manifest['seed']}.")
     status = run.status
     if status != "complete":
