@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -33,6 +33,7 @@ from gossiprec.runs.checkpoint_state import Stateful
 
 Chain: TypeAlias = list[tuple[str, Transform]]
 """The transforms of a node's messages by the names of their policies, in order."""
+Answer: TypeAlias = Callable[[MessagePayload, MessagePayload | None, PushContext], MessagePayload]
 ROWS_AT_ONCE = 8
 """Messages that are encoded per call, so that their rows stay in the processor's cache."""
 
@@ -50,6 +51,9 @@ class MessageEncoder:
     pushes : PushLog
     forgeries : mapping of int to Forgery, optional
         The forgery of each node that forges its messages.
+    answers : mapping of int to callable, optional
+        For each node of an adversary, what it sends in place of a message, given the message, the version before the
+        last local update, and the push.
 
     Attributes
     ----------
@@ -65,11 +69,12 @@ class MessageEncoder:
         executor: Executor,
         pushes: PushLog,
         forgeries: Mapping[int, Forgery] | None = None,
+        answers: Mapping[int, Answer] | None = None,
     ) -> None:
         self._outgoing = outgoing
         self._work = work = executor.work
         self._pushes = pushes
-        self._forgeries = forgeries or {}
+        self._forgeries, self._answers = forgeries or {}, answers or {}
         self.numbers: dict[tuple[int, int], int] = {}
         self.sizes: dict[int, int] = {}
         self._resizes, self._extra = outgoing.nodes_with("resizes"), outgoing.extra_bytes
@@ -89,7 +94,12 @@ class MessageEncoder:
                 if each.keeps_memory and id(each) not in self._memory:
                     self._memory[id(each)] = np.zeros((len(rewrites), work.layout.shared.stop), np.float32)
             in_rows = all(isinstance(each, RowTransform) and not is_foreign(each) for _, each in chain)
-            if in_rows and node not in self._forgeries and not isinstance(store, UpdateStore):
+            if (
+                in_rows
+                and node not in self._forgeries
+                and node not in self._answers
+                and not isinstance(store, UpdateStore)
+            ):
                 self._chain_of[node] = self._index_of(chain)
 
     def _index_of(self, chain: Chain) -> int:
@@ -216,7 +226,25 @@ class MessageEncoder:
             payload = replace(
                 encoded, touched=touched, sent=encoded_sent, overhead=max(payload.overhead, encoded.overhead)
             )
+        if node in self._answers:
+            payload = self._answered(program, task, payload, receiver)
         return payload
+
+    def _answered(
+        self, program: Program, task: int, payload: MessagePayload, receiver: tuple[int, ...]
+    ) -> MessagePayload:
+        """Return the payload that a node of an adversary sends in place of another."""
+        node, number = int(program.node[task]), int(program.push[task])
+        event, handle, base = (
+            self._pushes.event(node, number),
+            int(program.source[task]),
+            int(program.base[task]),
+        )
+        push = PushContext(
+            self._work.seed, node, number, self._work.feed.positives[node].copy(), event.round,
+            np.array(receiver, np.int64) if receiver else event.receivers, event.cohort.copy(),
+        )  # fmt: skip
+        return self._answers[node](payload, self._store.whole_base(handle, base, node), push)
 
     def _forged(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
@@ -243,6 +271,10 @@ class _Versions:
     def whole(self, handle: int, node: int) -> MessagePayload:
         """Return a copy of the version under a handle."""
         return self.leaving(handle, node)
+
+    def whole_base(self, handle: int, base: int, node: int) -> MessagePayload | None:
+        """Return a copy of the whole version before training, or None without training."""
+        return self.base(handle, base, node)
 
     def changed(self, handle: int, node: int, change: ModelDelta) -> MessagePayload:
         """Return the payload of the version under a handle plus a change."""
@@ -287,6 +319,9 @@ class _Updates(_Versions):
     def whole(self, handle: int, node: int) -> MessagePayload:
         tables, shared = self._parts(self._store.version(handle))
         return MessagePayload(None, tables.copy(), shared.copy())
+
+    def whole_base(self, handle: int, base: int, node: int) -> MessagePayload | None:
+        return self.whole(handle, node) if isinstance(self._store.held(handle), Update) else None
 
     def changed(self, handle: int, node: int, change: ModelDelta) -> MessagePayload:
         payload = self._rows(self._store.version(handle), change.items)

@@ -244,6 +244,7 @@ class OutgoingTransforms:
         self._extra = np.zeros(n_nodes, np.int64)
         self._rewriting: list[tuple[str, Transform, Bools]] = []
         self._forged = np.zeros(n_nodes, np.bool_)
+        self._taken_over = np.zeros(n_nodes, np.bool_)
 
     def add(self, name: str, transform: Transform, nodes: I64) -> None:
         """Add a transform, of the policy `name`, to the messages of some nodes.
@@ -267,6 +268,10 @@ class OutgoingTransforms:
         """Mark the messages of some nodes as forged."""
         self._forged[nodes] = True
 
+    def take_over(self, nodes: I64) -> None:
+        """Mark nodes of which an adversary decides what they send, by what they have received and sent so far."""
+        self._taken_over[nodes] = True
+
     def hides(self, role: BlockRole) -> Bools:
         """Return whether each node withholds the blocks of a role, shape (n_nodes,)."""
         return self._hides[role]
@@ -274,7 +279,7 @@ class OutgoingTransforms:
     @property
     def rewrites(self) -> Bools:
         """Whether each node's messages are rewritten or forged, shape (n_nodes,)."""
-        rewrites = self._forged.copy()
+        rewrites = self._forged | self._taken_over
         for *_, used in self._rewriting:
             rewrites |= used
         return rewrites
@@ -290,6 +295,11 @@ class OutgoingTransforms:
             if getattr(transform, flag):
                 found |= used
         return found & ~self._forged
+
+    @property
+    def in_order(self) -> Bools:
+        """Whether each push of a node waits for its earlier pushes and merges, shape (n_nodes,)."""
+        return self.nodes_with("keeps_memory") | self._taken_over
 
     @property
     def extra_bytes(self) -> I64:

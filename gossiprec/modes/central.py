@@ -32,7 +32,15 @@ class CentralTraining(RunMode):
     def check_scenario(self, scenario: Scenario, problems: Problems) -> None:
         """Report sections that concern messages, or nodes that train."""
         name = scenario.protocol.name
-        for section in ("policies", "attackers", "observers", "recommender", "network", "churn"):
+        for section in (
+            "policies",
+            "attackers",
+            "adversaries",
+            "observers",
+            "recommender",
+            "network",
+            "churn",
+        ):
             value = getattr(scenario, section)
             if value and value != type(scenario).model_fields[section].get_default(call_default_factory=True):
                 problems.add(

@@ -103,7 +103,7 @@ def _evaluation_contradictions(
 
 def _repeated_entries(plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """Yield the entries of lists that repeat an earlier entry."""
-    for key in ("policies", "attackers", "observers"):
+    for key in ("policies", "attackers", "adversaries", "observers"):
         seen: dict[str, int] = {}
         for index, entry in enumerate(plain.get(key, [])):
             first = seen.setdefault(json.dumps(entry, sort_keys=True, default=repr), index)
@@ -260,8 +260,8 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
                 f"found {fraction}, which gives no poisoner for {n_users} users; raise it to "
                 f"{_least(n_users):.2g} or more, or set number: 1 instead",
             )
-    for key in ("policies", "observers"):
-        for index, entry in enumerate(plain[key]):
+    for key in ("policies", "adversaries", "observers"):
+        for index, entry in enumerate(plain.get(key, [])):
             yield from _population(entry, (key, index), n_users)
     for key in ("sessions", "join", "leave"):
         for index, entry in enumerate(plain["churn"][key]):
@@ -392,6 +392,23 @@ WHY = (
 )
 
 
+def check_attack_sections(scenario: Scenario, problems: Problems, *, attacks: Registry[type]) -> None:
+    """Refuse attacks that send under ``observers``, and attacks that only look under ``adversaries``."""
+    for index, choice in enumerate(scenario.observers):
+        if getattr(attacks[choice.name], "sends", False):
+            problems.add(
+                ("observers", index, "name"),
+                f"found {choice.name!r}, which forges messages, but observers change nothing; list it under "
+                "adversaries, with its nodes",
+            )
+    for index, choice in enumerate(scenario.adversaries):
+        if not getattr(attacks[choice.name], "sends", False):
+            problems.add(
+                ("adversaries", index, "name"),
+                f"found {choice.name!r}, which only observes; list it under observers, or name an adversary",
+            )
+
+
 def check_portable(scenario: Scenario, problems: Problems, *, mode: RunMode, attacks: Registry[type]) -> None:
     """Note parts of a portable scenario that would be computed by torch.
 
@@ -424,12 +441,10 @@ def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Ite
         yield ("recommender", "name"), f"found {name!r}, but recommenders compute with torch; remove it"
     if scenario.attackers:
         yield ("attackers",), "poisoners compute with torch; remove them"
-    for index, observer in enumerate(scenario.observers):
-        if getattr(attacks[observer.name], "uses_torch", False):
-            yield (
-                ("observers", index, "name"),
-                f"found {observer.name!r}, which computes with torch; remove it",
-            )
+    for section in ("adversaries", "observers"):
+        for index, attack in enumerate(getattr(scenario, section)):
+            if getattr(attacks[attack.name], "uses_torch", False):
+                yield (section, index, "name"), f"found {attack.name!r}, which computes with torch; remove it"
 
 
 def describe_ineffective_options(scenario: Scenario) -> list[str]:

@@ -101,6 +101,13 @@ class AttackerChoice(RegisteredChoice):
         return self
 
 
+class AdversaryChoice(RegisteredChoice):
+    """An active adversary and the nodes of users that it has taken over."""
+
+    nodes: Nodes
+    """all, {fraction: f}, or a list of node ids."""
+
+
 class ScenarioHeader(Options):
     """The plain values at the top of a scenario."""
 
@@ -131,6 +138,8 @@ class Scenario(ScenarioHeader):
     policies : tuple of PolicyChoice
     attackers : tuple of AttackerChoice
         Nodes without data, in addition to the users' nodes.
+    adversaries : tuple of AdversaryChoice
+        Attackers that have taken over nodes of users.
     observers : tuple of RegisteredChoice
         Observers as written; lists of values in one mean one observer per combination.
     """
@@ -144,6 +153,7 @@ class Scenario(ScenarioHeader):
     churn: Churn = Churn()
     policies: tuple[PolicyChoice, ...] = ()
     attackers: tuple[AttackerChoice, ...] = ()
+    adversaries: tuple[AdversaryChoice, ...] = ()
     observers: tuple[RegisteredChoice, ...] = ()
     evaluate: EvaluateOptions = EvaluateOptions()
     executor: ExecutorOptions = ExecutorOptions()
@@ -166,6 +176,8 @@ class Scenario(ScenarioHeader):
         plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
         if not self.attackers:  # files written before there were attackers stay unchanged
             del plain["attackers"]
+        if not self.adversaries:
+            del plain["adversaries"]
         for key in ("user_features", "item_features"):  # the same applies to attributes and groups
             if getattr(self.dataset, key) is None:
                 del plain["dataset"][key]

@@ -13,9 +13,15 @@ from gossiprec.base.errors import GossipRecError, ScenarioError
 from gossiprec.base.options import NoOptions, Options, options_class
 from gossiprec.base.registry import Registry
 from gossiprec.modes import choose_mode_of_class
-from gossiprec.scenario.cross_checks import check_graph, check_portable, check_sections
+from gossiprec.scenario.cross_checks import (
+    check_attack_sections,
+    check_graph,
+    check_portable,
+    check_sections,
+)
 from gossiprec.scenario.definition import (
     FIXED,
+    AdversaryChoice,
     AttackerChoice,
     DatasetChoice,
     PolicyChoice,
@@ -128,6 +134,7 @@ def build_scenario(
         mode = choose_mode_of_class(protocol, scenario.protocol.options)
         check_sections(scenario, problems, mode=mode, peers_meet=getattr(protocol, "peers_meet", True))
         check_graph(scenario, problems, mode=mode, model=model)
+        check_attack_sections(scenario, problems, attacks=things.attacks)
         check_portable(scenario, problems, mode=mode, attacks=things.attacks)
     return scenario, layer.source_map
 
@@ -184,6 +191,7 @@ class _Builder:
             "protocol": self._choice(RegisteredChoice, data, ("protocol",), things.protocols),
             "policies": self._choices(PolicyChoice, data, "policies", things.policies),
             "attackers": self._choices(AttackerChoice, data, "attackers", things.poisoners),
+            "adversaries": self._choices(AdversaryChoice, data, "adversaries", things.attacks),
             "observers": self._choices(RegisteredChoice, data, "observers", things.attacks),
         }
         if data.get("recommender") is not None:

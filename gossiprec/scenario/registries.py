@@ -295,6 +295,6 @@ def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:
     yield things.protocols, scenario.protocol.name
     yield from ((things.policies, choice.name) for choice in scenario.policies)
     yield from ((things.poisoners, choice.name) for choice in scenario.attackers)
-    yield from ((things.attacks, choice.name) for choice in scenario.observers)
+    yield from ((things.attacks, choice.name) for choice in (*scenario.adversaries, *scenario.observers))
     yield from ((MEASURES, measure_name(metric)) for metric in scenario.evaluate.metrics)
     yield from iter_registered(scenario)

@@ -12,6 +12,7 @@ from gossiprec.base.options import Options, options_class
 from gossiprec.base.registry import Registry
 from gossiprec.scenario.definition import (
     FIXED,
+    AdversaryChoice,
     AttackerChoice,
     DatasetChoice,
     PolicyChoice,
@@ -41,6 +42,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "protocol": (things.protocols, RegisteredChoice),
         "policy": (things.policies, PolicyChoice),
         "poisoner": (things.poisoners, AttackerChoice),
+        "adversary": (things.attacks, AdversaryChoice),
         "observer": (things.attacks, RegisteredChoice),
     }
     members = {
@@ -49,7 +51,15 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         for name, _ in registry.members()
     }
     schemas = _Schemas(
-        [*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, AttackerChoice, ScenarioHeader]
+        [
+            *members.values(),
+            *FIXED.values(),
+            DatasetChoice,
+            PolicyChoice,
+            AttackerChoice,
+            AdversaryChoice,
+            ScenarioHeader,
+        ]
     )
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
@@ -65,6 +75,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
             "policies": {"type": "array", "default": [], "items": one_of["policy"]},
             "attackers": {"type": "array", "default": [], "items": one_of["poisoner"]},
+            "adversaries": {"type": "array", "default": [], "items": one_of["adversary"]},
             "observers": {"type": "array", "default": [], "items": one_of["observer"]},
             **{
                 key: {**schemas.ref(section), "default": _defaults(section)} for key, section in FIXED.items()

@@ -285,7 +285,7 @@ class StudyRecord:
                 f"{self.folder.run_directory(simulation)} has no attack named {lacking}, although its scenario defines "
                 "one: the attack's table_keys do not match the rows it reports; this is a bug in the attack"
             )
-        attacks = {choice.name for choice in scenario.observers}
+        attacks = {choice.name for choice in (*scenario.adversaries, *scenario.observers)}
         return extract_rows(
             summary, scenario.evaluate.reportable_measures(), keys, self.plan.measures, attacks
         )

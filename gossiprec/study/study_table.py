@@ -72,7 +72,9 @@ def check_measures(
     """Refuse measures that no run will have."""
     scenarios = list(scenarios)
     metrics = {metric for scenario in scenarios for metric in scenario.evaluate.reportable_measures()}
-    attacks = {choice.name for scenario in scenarios for choice in scenario.observers}
+    attacks = {
+        choice.name for scenario in scenarios for choice in (*scenario.adversaries, *scenario.observers)
+    }
     parts = set[str]().union(*(_coordinator_parts(scenario) for scenario in scenarios))
     found = [scenario_table_keys(scenario) for scenario in scenarios]
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}

@@ -6,6 +6,7 @@ There is one check per kind of plug-in, to be called on a class of your own. Eac
 
 from __future__ import annotations
 
+from gossiprec.testing.adversaries import check_adversary
 from gossiprec.testing.aggregators import check_aggregator
 from gossiprec.testing.attacks import check_attack, check_ties
 from gossiprec.testing.datasets import check_dataset, check_split
@@ -23,6 +24,7 @@ from gossiprec.testing.topologies import check_sampling, check_topology
 from gossiprec.testing.trackers import check_tracker
 
 __all__ = [
+    "check_adversary",
     "check_aggregator",
     "check_attack",
     "check_dataset",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,17 +14,20 @@ from pathlib import Path
 import pytest
 
 from tests.cli.calls import call, call_each
+from tests.emulation.ended_early import often
 from tests.emulation.tiny_runs import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-tutorial"
 CHECKS = """
-from gossiprec.testing import check_attack, check_model, check_policy
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.testing import check_adversary, check_attack, check_model, check_policy
 from gossiprec.models import MODELS
 from gossiprec.defences import POLICIES
 check_model(MODELS["distance-mf"])
 check_model(MODELS["perceptron"])
 check_attack("last-heard", {"community_size": 3})
+check_adversary(ATTACKS["probe"])
 check_policy(POLICIES["coarse"], {"step": 0.05})
 check_policy(POLICIES["own-items"])
 check_policy(POLICIES["pairwise-masks"])
@@ -131,6 +135,25 @@ def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_pat
     assert list(tmp_path.glob("reference/**/*.html"))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "protocol",
+    [{"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8}, {"name": "fedavg", "rounds": 8}],
+)
+def test_an_adversary_does_all_that_runs_must_do(environment, tmp_path, protocol):
+    """Run on every executor, killed and resumed, replayed, on two shards, in a study, and in a report."""
+    scenario = often(protocol=protocol, observers=[], adversaries=[{"name": "probe", "nodes": [1, 4, 7]}])
+    (tmp_path / "mine.json").write_text(json.dumps(scenario))
+    whole = [sys.executable, "-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path)]
+    begun = subprocess.run([*whole, "begin"], env=environment, capture_output=True, check=False)
+    assert begun.returncode == -signal.SIGKILL
+
+    assert run(environment, *whole[1:], "check").endswith("all done\n")
+
+    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
+    assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
+
+
 def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
     alone = {**IN_PARTS["pairwise-masks"], "participation": 0.09}
     (tmp_path / "mine.json").write_text(
@@ -148,7 +171,9 @@ def test_it_keeps_the_contracts(environment):
     run(environment, "-c", CHECKS)
 
 
-@pytest.mark.parametrize("name", ["distance_mf", "last_heard", "coarse", "pairwise_masks", "own_items"])
+@pytest.mark.parametrize(
+    "name", ["distance_mf", "last_heard", "probe", "coarse", "pairwise_masks", "own_items"]
+)
 def test_the_pages_show_it_as_it_is(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()
     pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md"))

@@ -145,7 +145,9 @@ def test_resolving_fills_in_every_default(load, minimal):
     }
     assert resolved["seed"] == 1
     assert list(resolved) == [
-        key for key in Scenario.model_fields if key not in ("attackers", "seconds_per_wake", "stop")
+        key
+        for key in Scenario.model_fields
+        if key not in ("attackers", "adversaries", "seconds_per_wake", "stop")
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +61,8 @@ class AttackContext:
     knowledge : object or None
         For attacks on uploads: the coordinator's knowledge in addition to versions and updates
         (:attr:`gossiprec.federated.CoordinatorHook.knowledge`). None for all other attacks.
+    nodes : ndarray of int64
+        For active adversaries: the nodes that the scenario gives them, ascending. Empty for all other attacks.
     """
 
     scorer: Scorer
@@ -74,6 +76,7 @@ class AttackContext:
     models_of_nodes: Callable[[I64], F32]
     has_inbox: Bools | None = None
     knowledge: Any = None
+    nodes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.
@@ -246,6 +249,9 @@ class Attack(ABC):
     Options may leave some out, so an object may have fewer names than its class."""
     uses_torch: ClassVar[bool] = False
     """Whether it computes with torch, which rounds differently per processor (``executor.portable`` refuses it)."""
+
+    sends: ClassVar[bool] = False
+    """Whether it decides what its nodes send (:class:`~gossiprec.adversaries.attacks.adversary.Adversary`)."""
 
     def __init__(self, options: Any, context: AttackContext) -> None:
         self.options = options

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS, Attack
+from gossiprec.adversaries.attacks.adversary import Adversary
 from gossiprec.adversaries.attacks.base import AttackContext
 from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
@@ -24,13 +25,16 @@ from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import PluginError
 from gossiprec.base.isolation import CallOnly, copy_data, is_foreign, is_foreign_class
 from gossiprec.base.machine import ThreadPool
+from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
+from gossiprec.compute.forged_messages import check_forged
+from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
-from gossiprec.emulation.assembly.components import RunComponents
+from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
 from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs.checkpoint_state import Stateful
@@ -257,6 +261,47 @@ def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDel
     return MergeDeliveries(np.concatenate([shown, versions]), merges, np.arange(len(tasks)), bases, uploads)
 
 
+class AdversaryHook(AttackHook):
+    """A hook that shows an adversary the models of each node one by one, and lets it forge messages."""
+
+    attack: Adversary
+
+    def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
+        """Show each node of the adversary the models that it is about to merge, in order."""
+        mine = self.select_tasks(program, tasks)
+        if not len(mine) or isinstance(rows, UpdateRows):
+            return
+        raw = own_tasks(
+            Observations(MergeDeliveries(rows, self.weighed(program, mine), mine), *self._about),
+            *self._about[:2],
+        )
+        if self._views is not None:
+            self._views.complete_merges(raw, Observations(raw, *self._about).senders)
+        of = raw.program
+        for task in range(len(raw.tasks)):
+            node = int(of.node[task])
+            for entry in range(of.merge_offsets[task], of.merge_offsets[task + 1]):
+                here = slice(entry, entry + 1)
+                one = Program(
+                    node=of.node[task : task + 1], source=of.source[task : task + 1],
+                    target=of.target[task : task + 1], update=of.update[task : task + 1],
+                    merge_offsets=np.array([0, 1]), merge_row=of.merge_row[here], merge_keep=of.merge_keep[here],
+                    merge_message=of.merge_message[here],
+                )  # fmt: skip
+                seen = Observations(MergeDeliveries(raw.rows, one, np.zeros(1, np.int64)), *self._about)
+                with self.attack.memory.only(node):
+                    self.call(self.attack.observe, seen)
+
+    def answer(
+        self, message: MessagePayload, base: MessagePayload | None, push: PushContext
+    ) -> MessagePayload:
+        """Return the payload that a node of the adversary sends in place of a message."""
+        with self.attack.memory.only(push.node):
+            found = self.call(self.attack.forge, copy_data(message), base, push)
+        where = f"adversaries: {registry_name(self.attack)}: push {push.number} of node {push.node}"
+        return check_forged(where, found, message, self._about[0].n_items)
+
+
 def attack_seconds_by_label(meters: Sequence[AttackHook]) -> dict[str, float]:
     """Return the time spent by the attacks of each label."""
     seconds: dict[str, float] = {}
@@ -275,7 +320,7 @@ class OwnNodes:
     Parameters
     ----------
     name : str
-        The name of the attack in the scenario.
+        The section and the name of the attack in the scenario.
     context : AttackContext
     """
 
@@ -324,14 +369,14 @@ class OwnNodes:
             foreign = np.unique(nodes[~(known & self._own[np.where(known, nodes, 0)])]).tolist()
             if foreign:
                 raise PluginError(
-                    f"observers: {self._name} requested the {of} of nodes {foreign}, which are not its own; expected "
+                    f"{self._name} requested the {of} of nodes {foreign}, which are not its own; expected "
                     "nodes that observe, or users if the coordinator observes; request only those"
                 )
         elif of == "data":
             self._requested.append(nodes.copy())
         else:
             raise PluginError(
-                f"observers: {self._name} requested models before the run began; request them only in rankings()"
+                f"{self._name} requested models before the run began; request them only in rankings()"
             )
 
 
@@ -342,7 +387,7 @@ def make_attacks(
     deliveries: KnownDeliveries,
     models_of_nodes: Callable[[I64], F32],
 ) -> list[Attack]:
-    """Return the scenario's attacks; the recommender's attack on uploads comes last, if it is enabled.
+    """Return the scenario's observers, then its adversaries, and last the recommender's attack on uploads, if enabled.
 
     Colluders may be placed by the deliveries known before the run.
     """
@@ -363,6 +408,12 @@ def make_attacks(
         _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
         for choice in components.scenario.observers
     ]
+    scenario = components.scenario
+    for choice, nodes in zip(
+        scenario.adversaries, choose_adversary_nodes(scenario, components.split.n_users), strict=True
+    ):
+        own = replace(context, nodes=nodes)
+        attacks.append(_make_attack(ATTACKS[choice.name], choice.name, choice.options, own))
     requested = None if components.recommender is None else components.recommender.upload_attack
     if requested is not None and components.coordinator_hook is not None:
         name, options = requested
@@ -373,7 +424,7 @@ def make_attacks(
 
 def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
     """Return an attack that reaches its own nodes only; an attack of a plug-in gets copies."""
-    own = OwnNodes(name, context)
+    own = OwnNodes(f"{'adversaries' if cls.sends else 'observers'}: {name}", context)
     limited = own.limited()
     if is_foreign_class(cls):
         limited = replace(
@@ -381,6 +432,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             threads=ThreadPool(limited.threads.size),
             hides_user=limited.hides_user.copy(),
             deliveries=copy_data(limited.deliveries),
+            nodes=limited.nodes.copy(),
             feed_of_nodes=CallOnly(limited.feed_of_nodes),
             models_of_nodes=CallOnly(limited.models_of_nodes),
         )
@@ -399,11 +451,12 @@ def make_hooks(
     """Return the hook of each attack, which shows it the deliveries to its own nodes."""
     coordinator, hides_user = components.protocol.n_users, components.outgoing.hides(BlockRole.USER)
     for attack in attacks:
-        if (attack.nodes != coordinator).any():
+        if (attack.nodes != coordinator).any() and not attack.sends:
             components.mode.check_node_observer(attack.label)
     hooks: list[AttackHook] = []
     first_pool = 0
     for attack in attacks:
-        hooks.append(AttackHook(attack, components.layout, hides_user, deliveries, first_pool, weigh, views))
+        kind = AdversaryHook if attack.sends else AttackHook
+        hooks.append(kind(attack, components.layout, hides_user, deliveries, first_pool, weigh, views))
         first_pool += len(attack.pools)
     return hooks

@@ -208,6 +208,8 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
     for entry in attackers:
         outgoing.forge(entry.nodes)
+    for taken in choose_adversary_nodes(scenario, split.n_users):
+        outgoing.take_over(taken)
     check_partial_messages(outgoing, protocol, mode, server)
     receivers, inbox_capacity = make_receiver_configs(scenario, policies, protocol, split, outgoing)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
@@ -327,6 +329,29 @@ def select_nodes(chosen: Nodes, n_users: int, seed: int, purpose: str) -> I64:
         order = generator(seed, purpose).permutation(n_users)
         return np.sort(order[: max(1, round(chosen.fraction * n_users))])
     return np.unique(np.array(chosen, np.int64))
+
+
+def choose_adversary_nodes(scenario: Scenario, n_users: int) -> list[I64]:
+    """Return the nodes of each adversary of a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        If a node belongs to two of them.
+    """
+    chosen = [
+        select_nodes(choice.nodes, n_users, scenario.seed, "adversary-nodes")
+        for choice in scenario.adversaries
+    ]
+    owner: dict[int, int] = {}
+    for index, nodes in enumerate(chosen):
+        for node in nodes.tolist():
+            if owner.setdefault(node, index) != index:
+                raise ScenarioError(
+                    f"adversaries.{index}.nodes: found node {node}, which adversaries.{owner[node]} has already; "
+                    "expected each node in one entry; give the entries different nodes"
+                )
+    return chosen
 
 
 def make_outgoing_transforms(

@@ -29,6 +29,7 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import (
+    AdversaryHook,
     AttackHook,
     PartialViews,
     make_attacks,
@@ -97,7 +98,7 @@ def make_planner(
 
 def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
     """Return for each node whether its pushes are rewritten, and how, as the planner numbers it."""
-    in_order, each = outgoing.nodes_with("keeps_memory"), outgoing.nodes_with("per_receiver")
+    in_order, each = outgoing.in_order, outgoing.nodes_with("per_receiver")
     return np.asarray(outgoing.rewrites + IN_ORDER * in_order + EACH * each, np.int64)
 
 
@@ -330,7 +331,13 @@ def _assemble(
     encoder, merger, push_rounds = None, None, make_push_log(components)
     if push_rounds is not None:
         forgeries = make_forgeries(components, executor)
-        encoder = MessageEncoder(components.outgoing, executor, push_rounds, forgeries)
+        answers = {
+            node: meter.answer
+            for meter in meters
+            if isinstance(meter, AdversaryHook)
+            for node in meter.attack.nodes.tolist()
+        }
+        encoder = MessageEncoder(components.outgoing, executor, push_rounds, forgeries, answers)
     partial = components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training)
     if partial.any():
         has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))

@@ -243,7 +243,7 @@ def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
         sizes["kernels"] = KERNELS
         if not has_compiled_kernels():
             sizes["compiling"] = COMPILING
-        attacks = [ATTACKS[choice.name] for choice in scenario.observers]
+        attacks = [ATTACKS[choice.name] for choice in (*scenario.adversaries, *scenario.observers)]
         if scenario.attackers or any(getattr(attack, "uses_torch", False) for attack in attacks):
             sizes["torch"] = TORCH["reference"]
     needed = {part: size * MIB for part, size in sizes.items()}

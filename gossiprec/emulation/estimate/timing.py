@@ -71,7 +71,7 @@ class PredictedDuration:
 
 def run_kind(scenario: Scenario, executor: str) -> str:
     """Return the kind of a run, which runs with comparable times share."""
-    choices = scenario.observers
+    choices = (*scenario.adversaries, *scenario.observers)
     observers = sorted({f"{choice.name} {getattr(choice.options, 'who', '')}" for choice in choices})
     recommender = scenario.recommender.name if scenario.recommender else None
     return " ".join([executor, scenario.model.name, str(recommender), scenario.protocol.name, *observers])

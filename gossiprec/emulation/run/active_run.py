@@ -369,13 +369,15 @@ class ActiveRun:
 
     def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | ItemScores | Finding]]:
         """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
-        observers = self.prepared.scenario.observers  # without the attack on uploads, which comes last
-        for choice, meter in zip(observers, self.prepared.meters[: len(observers)], strict=True):
+        scenario = self.prepared.scenario
+        choices = (*scenario.observers, *scenario.adversaries)  # the attack on uploads comes last
+        for choice, meter in zip(choices, self.prepared.meters[: len(choices)], strict=True):
+            section = "adversaries" if meter.attack.sends else "observers"
             findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
             unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
             if unannounced:
                 raise ScenarioError(
-                    f"observers: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
+                    f"{section}: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
                     "collect; list every reported measure in the attack's `measures`"
                 )
             for finding in itertools.chain(meter.attack.guesses(), findings):
@@ -383,7 +385,7 @@ class ActiveRun:
             for scores in meter.call(lambda attack: list(attack.item_scores()), meter.attack):
                 split = self.prepared.split
                 own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
-                check_item_scores(f"observers: {choice.name}", scores, (split.n_users, split.n_items), own)
+                check_item_scores(f"{section}: {choice.name}", scores, (split.n_users, split.n_items), own)
                 yield choice.name, scores
         for part in self.prepared.reporting_parts:
             for measure, value in part.findings().items():

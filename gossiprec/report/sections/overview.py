@@ -139,7 +139,13 @@ def _protocol(scenario: Mapping[str, Any]) -> str:
 def _others(scenario: Mapping[str, Any]) -> str:
     """Return sentences on attackers, defences and the network."""
     parts = []
-    for key, words in (("observers", "Attacks"), ("attackers", "Poisoners"), ("policies", "Defences")):
+    sections = {
+        "observers": "Attacks",
+        "attackers": "Poisoners",
+        "adversaries": "Adversaries",
+        "policies": "Defences",
+    }
+    for key, words in sections.items():
         names = dict.fromkeys(
             " ".join(str(entry[part]) for part in ("name", "who") if entry.get(part))
             for entry in scenario.get(key) or ()
