@@ -106,7 +106,7 @@ def scenario_of(name: str, data: Mapping[str, int], executor: Mapping[str, Any])
 
 def models(prepared: PreparedRun) -> F32:
     """Return the models of all nodes; of clients without a model, the coordinator's and their own parts."""
-    store, current = prepared.executor.store, prepared.planner.current
+    store, current = prepared.executor.store, prepared.planner.current_rows
     if not isinstance(store, UpdateStore):
         return store.load(current)
     version = store.load(current[-1:])[0, store.layout.merged]
@@ -140,7 +140,7 @@ def wait() -> None:
 def seconds_of_scoring(prepared: PreparedRun) -> float:
     """Return the seconds to score all items for some users, after a first time."""
     users = np.arange(min(256, prepared.split.n_users))
-    view = prepared.executor.store.readable(prepared.planner.current, users)
+    view = prepared.executor.store.readable(prepared.planner.current_rows, users)
     histories = prepared.executor.work.feed.histories(prepared.split, "test")
     histories = {column: values[users] for column, values in histories.items()}
     for _ in range(2):

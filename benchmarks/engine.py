@@ -70,7 +70,7 @@ def naive(work: ExecutorContext, nodes: range) -> int:
             optimizer.zero_grad()
             batch = {name: column[some] for name, column in samples.items()}
             weights = torch.ones(len(some))
-            model.loss(layout.named(tables), {**batch, "user": user, "weights": weights}).backward()
+            model.loss(layout.blocks_by_name(tables), {**batch, "user": user, "weights": weights}).backward()
             optimizer.step()
         epochs += 1
     return epochs
@@ -89,10 +89,10 @@ def bare(prepared: PreparedRun, plans: list[ExecutionPlan], *, training_only: bo
             mine = tasks[part :: threads.size]
             rows = prepared.executor.work.arena.rows
             if not training_only:
-                seen = threads.part_range(len(plan.sightings.pool), part)
+                seen = threads.part_range(len(plan.pool_deliveries.pool), part)
                 for meter in prepared.meters:
                     meter.observe(rows, program, mine)
-                    meter.observe_pools(rows, plan.sightings, seen.start, seen.stop)
+                    meter.observe_pools(rows, plan.pool_deliveries, seen.start, seen.stop)
             prepared.executor.run(program, mine)
 
         threads.run(share)

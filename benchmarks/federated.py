@@ -140,7 +140,7 @@ def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool 
         adam = torch.optim.Adam(tables.values(), lr=training.learning_rate)
         for _ in range(training.local_epochs):
             adam.zero_grad()
-            p = work.encoded_model(layout.named(tables), batch)
+            p = work.encoded_model(layout.blocks_by_name(tables), batch)
             loss = model.loss(p, batch) if work.recommender is None else work.recommender.loss(p, batch, sent)
             torch.autograd.backward(loss)
             adam.step()
@@ -152,7 +152,7 @@ def bare(prepared: PreparedRun, slices: int, threads: int, extras: Extras | None
     work, crew = prepared.executor.work, ThreadPool(threads)
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
-    store.attach(0, extras or {})
+    store.attach_extras(0, extras or {})
     trainer = make_analytic_trainer(work, store)
     nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
 

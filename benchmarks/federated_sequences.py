@@ -134,26 +134,24 @@ class Clients:
         for low, version in zip(range(0, len(self._nodes), SLICE), self._versions, strict=True):
             nodes = self._nodes[low : low + SLICE]
             for node in nodes:
-                self._store.keep(node, version)
-            self._store.attach(nodes[0], {"centroids": self._centroids.copy()})
-            lessons = self._trainer.with_user_uploads(
-                [TrainingTask(node, 0, node, nodes[0]) for node in nodes]
-            )
-            for _, update in self._trainer.train(lessons):
+                self._store.store_payload(node, version)
+            self._store.attach_extras(nodes[0], {"centroids": self._centroids.copy()})
+            tasks = self._trainer.with_user_uploads([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
+            for _, update in self._trainer.train(tasks):
                 yield update
 
     def samples(self) -> list[History]:
         """Return the samples of the first clients, so that the naive loops need not draw them."""
         nodes = self._nodes[:NAIVE]
-        self._store.attach(nodes[0], {"centroids": self._centroids})
-        lessons = self._trainer.with_user_uploads([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
-        return [self._sequence(lesson) for lesson in lessons]
+        self._store.attach_extras(nodes[0], {"centroids": self._centroids})
+        tasks = self._trainer.with_user_uploads([TrainingTask(node, 0, node, nodes[0]) for node in nodes])
+        return [self._sequence(task) for task in tasks]
 
-    def _sequence(self, lesson: TrainingTask) -> History:
+    def _sequence(self, task: TrainingTask) -> History:
         work = self._work
-        drawn = work.feed.samples(lesson.node, update=0, negatives=work.training.negatives, seed=work.seed)
-        columns = self._trainer.changed(lesson, drawn)
-        keep = work.draws(lesson.node, 0, 0, columns)[1]["keep"][0]
+        drawn = work.feed.samples(task.node, update=0, negatives=work.training.negatives, seed=work.seed)
+        columns = self._trainer.transformed_samples(task, drawn)
+        keep = work.draw_for_step(task.node, 0, 0, columns)[1]["keep"][0]
         there, others = columns["items"][0] >= 0, columns["negatives"][0]
         parts = (columns["previous"][0][there], columns["items"][0][there], others[others >= 0])
         return History(*(torch.from_numpy(part).long() for part in parts), torch.from_numpy(keep[there]))

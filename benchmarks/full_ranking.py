@@ -77,7 +77,7 @@ def main() -> None:
     times = []
     for _ in range(options.repeats):
         wall, cpu = time.perf_counter(), time.process_time()
-        found = utility.measure(prepared.planner.current)
+        found = utility.measure(prepared.planner.current_rows)
         times.append((time.perf_counter() - wall, time.process_time() - cpu))
     alone = matmul_seconds(options.users, options.items)
     seconds, cpu = (min(column) for column in zip(*times, strict=True))

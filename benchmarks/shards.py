@@ -62,7 +62,7 @@ def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) 
         plan = prepared.planner.plan(tick.segment)
         plan_s += time.process_time() - begin
         begin = time.process_time()
-        route = seat.routes.of(plan)
+        route = seat.routes.shard_plan(plan)
         routes_s += time.process_time() - begin
         counts = np.zeros(len(route.waves) + 1, np.int64)
         for batches in route.outgoing.values():
@@ -94,7 +94,7 @@ def rates(items: int, rounds: int) -> None:
     begin = time.process_time()
     for _ in prepared.schedule.play(runner.run_segment):
         pass
-    updates_per_s = float(prepared.planner.updates.sum()) / (time.process_time() - begin)
+    updates_per_s = float(prepared.planner.update_counts.sum()) / (time.process_time() - begin)
     rows = prepared.executor.work.arena.rows
     some = np.random.default_rng(0).permutation(nodes)
     begin, copied = time.process_time(), 0

@@ -36,6 +36,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.models.base.kernel_interface": {"Asked": "AdversaryQueries", "Kernels": "ModelKernels"},
     "gossiprec.models.base.parameter_blocks": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.network.overlay.view_exchange": {"Exchange": "ExchangedViews"},
+    "gossiprec.federated.pdc_frs.contribution": {"contribute": "perturb_items"},
     "gossiprec.federated": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
     "gossiprec.federated.base": {
         "AtHand": "ClientContext",

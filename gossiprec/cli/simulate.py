@@ -115,7 +115,7 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
-    from gossiprec.emulation.estimate.memory import available_for
+    from gossiprec.emulation.estimate.memory import bytes_available_to_run
 
     with progress_display(quiet=output.quiet) as progress:
         estimate = estimate_run(scenario, progress, kept_kernels=True)
@@ -124,7 +124,7 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
         "counts": estimate.count_accuracy,
         "data": "read" if estimate.data_loaded else "estimated",
         "memory_mib": {part: size / summary_text.MIB for part, size in estimate.memory_bytes.items()},
-        "available_mib": available_for(estimate.memory_bytes) / summary_text.MIB,
+        "available_mib": bytes_available_to_run(estimate.memory_bytes) / summary_text.MIB,
         "seconds": estimate.duration and vars(estimate.duration),
         "fraction_met": estimate.fraction_met,
         "fraction_heard": estimate.fraction_heard,

@@ -69,11 +69,11 @@ class ServerRunner:
         """The group of similar clients to which the server assigned each client, or None."""
         return self._server.groups
 
-    def write_to(self, rows: I64) -> None:
+    def set_version_rows(self, rows: I64) -> None:
         """Set the rows for the versions of the next round, the coordinator's own first."""
         self._rows = rows
 
-    def serve(self, source: int, aggregated: F32, answers: ClientAnswers) -> F32:
+    def run_round(self, source: int, aggregated: F32, answers: ClientAnswers) -> F32:
         """Run a round; return the first version and write the others.
 
         Parameters
@@ -91,7 +91,7 @@ class ServerRunner:
         store = self._store
         threads = CALLING_THREAD if self.is_foreign else store.threads
         round_ = RoundContext(self._seed, self.rounds, self._coordinator, store.layout, threads)
-        published = store.merged(source)
+        published = store.merged_columns(source)
         published = np.array(published) if self.is_foreign else published.view()
         published.flags.writeable = False  # late answers may still refer to it
         downlink = self._server.round(published, aggregated, answers, round_)
@@ -240,7 +240,7 @@ class InboxReducer:
         self._has_inbox[list(receivers)] = True
 
     @property
-    def any(self) -> bool:
+    def has_inboxes(self) -> bool:
         """Whether any node has an inbox."""
         return bool(self._receivers)
 
@@ -254,20 +254,20 @@ class InboxReducer:
         rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
         return {**rules, **self._totals()}
 
-    def counts(self) -> dict[str, int]:
+    def counters(self) -> dict[str, int]:
         """Return the counters of the nodes of this process."""
         return {name: getattr(self, name) for name in COUNTS}
 
     def _totals(self) -> dict[str, int]:
-        return {name: count + self.elsewhere.get(name, 0) for name, count in self.counts().items()}
+        return {name: count + self.elsewhere.get(name, 0) for name, count in self.counters().items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
-        self.take(state)
+        self.restore_rules(state)
         for name in COUNTS:
             setattr(self, name, state[name])
 
-    def take(self, rules: Mapping[str, Any]) -> None:
+    def restore_rules(self, rules: Mapping[str, Any]) -> None:
         """Restore the state of the rules of some nodes."""
         for node, receiver in self._receivers.items():
             if str(node) in rules:
@@ -322,7 +322,7 @@ class InboxReducer:
         store = self._store
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
-        own = store.merged(int(program.source[task]))
+        own = store.merged_columns(int(program.source[task]))
         if is_foreign(receiver.rule):
             own = np.array(own)
         inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
@@ -362,13 +362,13 @@ class InboxReducer:
                 found, users = np.array(found), copy_data(users)
             elif is_foreign(receiver.rule):
                 inbox = self._inbox(program, collected, receiver, copies=False)
-            found = receiver.serving.serve(
+            found = receiver.serving.run_round(
                 int(program.source[task]), found, ClientAnswers(clients, inbox, users)
             )
         keys = merge_keys(program, only, self._seed) if store.is_half else None
         store.store_merged(int(target[0]), int(program.source[task]), found, keys)
         if receiver.serving is not None:
-            store.attach(int(target[0]), receiver.serving.extras)
+            store.attach_extras(int(target[0]), receiver.serving.extras)
         program.source[task] = target[0]
         done = entries[(keep < 0) | (keep == 1)]
         program.merge_row[done], program.merge_keep[done] = target[0], 1.0

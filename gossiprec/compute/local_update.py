@@ -53,7 +53,7 @@ class TrainingSettings:
     epsilon: float = 1e-8
     uploads_gradients: bool = False
 
-    def draw_of(self, update: int) -> int:
+    def negatives_update(self, update: int) -> int:
         """Return the number of the local update that determines the negatives of update `update`."""
         return 0 if self.negatives_drawn == "once" else update
 
@@ -66,7 +66,7 @@ def local_batches(
     Negatives are drawn once per update, or once in all, and the order once per epoch; a full batch is not shuffled. A
     node without positives takes no step.
     """
-    drawn = training.draw_of(update)
+    drawn = training.negatives_update(update)
     samples = feed.samples(node, update=drawn, negatives=training.negatives, seed=seed)
     n_samples = len(next(iter(samples.values())))
     size = training.batch_size or max(n_samples, 1)
@@ -98,7 +98,9 @@ def central_epochs(
     Samples are the users' own samples for their local update of this number, including negatives, with a
     column ``user``; their order is drawn once per epoch, and a full batch is not shuffled.
     """
-    samples = feed.samples_of_all(update=training.draw_of(update), negatives=training.negatives, seed=seed)
+    samples = feed.samples_of_all(
+        update=training.negatives_update(update), negatives=training.negatives, seed=seed
+    )
     n_samples = len(samples["user"])
     for epoch in range(update * training.local_epochs, (update + 1) * training.local_epochs):
         order = np.arange(n_samples)
@@ -143,7 +145,7 @@ class TrainingMode(IntEnum):
     """With clipped samples and noise, and possibly a drift penalty."""
 
     @property
-    def way(self) -> str:
+    def kernel_name(self) -> str:
         """The name of the mode in kernels."""
         return self.name.lower()
 
@@ -175,7 +177,7 @@ class NodeSettings:
     most_updates: I64
 
     @classmethod
-    def none(cls, n_nodes: int) -> NodeSettings:
+    def without_policies(cls, n_nodes: int) -> NodeSettings:
         """Return the settings of nodes without policies."""
         return cls(
             drift_penalty=np.zeros(n_nodes, np.float32),
@@ -185,15 +187,15 @@ class NodeSettings:
         )
 
     @property
-    def kinds(self) -> I8:
+    def training_modes(self) -> I8:
         """The training mode of each node (:class:`TrainingMode`), shape (n_nodes,)."""
         anchored = np.where(self.drift_penalty > 0, TrainingMode.ANCHORED, TrainingMode.PLAIN)
         return np.where(self.clip_norm > 0, TrainingMode.PRIVATE, anchored).astype(np.int8)
 
     @property
-    def ways(self) -> frozenset[str]:
+    def kernel_names(self) -> frozenset[str]:
         """The kernel names of all modes in use."""
-        return frozenset(TrainingMode(kind).way for kind in np.unique(self.kinds).tolist())
+        return frozenset(TrainingMode(kind).kernel_name for kind in np.unique(self.training_modes).tolist())
 
 
 N_NEGATIVES = 99

@@ -78,18 +78,18 @@ class MessageEncoder:
         self.numbers: dict[tuple[int, int], int] = {}
         self.sizes: dict[int, int] = {}
         self._resizes, self._extra = outgoing.nodes_with("resizes"), outgoing.extra_bytes
-        self._hides_user = outgoing.hides(BlockRole.USER)
+        self._hides_user = outgoing.withholds_role(BlockRole.USER)
         store = executor.store
         self._store = (
             _Updates(store, executor.update_bytes)
             if isinstance(store, UpdateStore)
             else _Versions(work, self._hides_user.tolist())
         )
-        rewrites = outgoing.rewrites
+        rewrites = outgoing.rewrites_messages
         self._chains: list[Chain] = []
         self._chain_of, self._memory = np.full(len(rewrites), -1), dict[int, F32]()
         for node in np.flatnonzero(rewrites).tolist():
-            chain = outgoing.rewriting(node)
+            chain = outgoing.rewriting_transforms(node)
             for _, each in chain:
                 if each.keeps_memory and id(each) not in self._memory:
                     self._memory[id(each)] = np.zeros((len(rewrites), work.layout.shared.stop), np.float32)
@@ -203,7 +203,7 @@ class MessageEncoder:
         payload = self._store.leaving(int(program.source[task]), node)
         event, message = self._pushes.event(node, number), int(program.push_message[task])
         receiver = () if message < 0 else (int(event.all_receivers[message - event.messages.start]),)
-        for name, transform in self._outgoing.rewriting(node):
+        for name, transform in self._outgoing.rewriting_transforms(node):
             base = self._store.base(int(program.source[task]), int(program.base[task]), node)
             shapes = [part.shape for part in payload.parts]
             touched, sent = payload.touched, payload.sent
@@ -307,13 +307,13 @@ class _Updates(_Versions):
         self._store, self._sizes = store, sizes
 
     def leaving(self, handle: int, node: int) -> MessagePayload:
-        held = self._store.held(handle)
+        held = self._store.payload(handle)
         if isinstance(held, Update):
             return MessagePayload(None, held.rows.copy(), held.shared.copy(), held.items)
         return self._rows(held, np.zeros(0, np.int32))
 
     def base(self, handle: int, base: int, node: int) -> MessagePayload | None:
-        held = self._store.held(handle)
+        held = self._store.payload(handle)
         return self._rows(held.base, held.items) if isinstance(held, Update) else None
 
     def whole(self, handle: int, node: int) -> MessagePayload:
@@ -337,14 +337,14 @@ class _Updates(_Versions):
     def keep(self, program: Program, task: int, payload: MessagePayload, *, resized: bool) -> None:
         touched = payload.touched
         assert touched is not None, "updates name the items of their rows"
-        source = self._store.held(int(program.source[task]))
+        source = self._store.payload(int(program.source[task]))
         if payload.sent is not None:
             base = self._rows(self._store.version(int(program.source[task])), touched).flat
             payload = payload.with_numbers(np.where(payload.sent, payload.flat, base))
         upload = source.user if isinstance(source, Update) else None
         version = self._store.version(int(program.source[task]))
         update = Update(version, touched, payload.items, payload.shared, upload)
-        self._store.keep(int(program.target[task]), update)
+        self._store.store_payload(int(program.target[task]), update)
         # a push and its update have the same number, for a client trains before each push
         if not resized:
             self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes
@@ -463,7 +463,7 @@ class PushLog(Stateful):
         self._cohorts: list[I64] = []
         self._events: dict[tuple[int, int], PushEvent] = {}
 
-    def note(self, segment: TapeSegment) -> None:
+    def read_segment(self, segment: TapeSegment) -> None:
         """Read a segment of tape; its pushes are available until the next call."""
         self._events.clear()
         cohort_of = {message: self._cohorts[place] for message, place in self._asked.tolist()}

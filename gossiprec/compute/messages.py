@@ -264,7 +264,7 @@ class OutgoingTransforms:
             self._rewriting.append((name, transform, used))
             self._refuse_memory_by_receiver(nodes)
 
-    def forge(self, nodes: I64) -> None:
+    def mark_forged(self, nodes: I64) -> None:
         """Mark the messages of some nodes as forged."""
         self._forged[nodes] = True
 
@@ -272,19 +272,19 @@ class OutgoingTransforms:
         """Mark nodes of which an adversary decides what they send, by what they have received and sent so far."""
         self._taken_over[nodes] = True
 
-    def hides(self, role: BlockRole) -> Bools:
+    def withholds_role(self, role: BlockRole) -> Bools:
         """Return whether each node withholds the blocks of a role, shape (n_nodes,)."""
         return self._hides[role]
 
     @property
-    def rewrites(self) -> Bools:
+    def rewrites_messages(self) -> Bools:
         """Whether each node's messages are rewritten or forged, shape (n_nodes,)."""
         rewrites = self._forged | self._taken_over
         for *_, used in self._rewriting:
             rewrites |= used
         return rewrites
 
-    def rewriting(self, node: int) -> list[tuple[str, Transform]]:
+    def rewriting_transforms(self, node: int) -> list[tuple[str, Transform]]:
         """Return the names of a node's policies that rewrite its messages, with their transforms, in order."""
         return [(name, transform) for name, transform, used in self._rewriting if used[node]]
 
@@ -329,7 +329,7 @@ class OutgoingTransforms:
     def _refuse_memory_by_receiver(self, nodes: I64) -> None:
         both = self.nodes_with("keeps_memory") & self.nodes_with("per_receiver")
         if both[nodes].any():
-            names = " and ".join(name for name, *_ in (self.rewriting(int(nodes[both[nodes]][0]))))
+            names = " and ".join(name for name, *_ in (self.rewriting_transforms(int(nodes[both[nodes]][0]))))
             raise ScenarioError(
                 f"policies: {names}: one sends each receiver something else, another remembers what all receivers were "
                 "sent; use only one of them on a node"

@@ -103,7 +103,9 @@ class PublicUsers:
         for place, user in enumerate(self._users):
             seed = int(generator(self._seed, "root-update", user, number).integers(2**63))
             start = self._row(model, rows, place)
-            found = self._scorer.trained(self._feeds[place], start, updates=1, seed=seed, as_uploaded=True)
+            found = self._scorer.train_like_node(
+                self._feeds[place], start, updates=1, seed=seed, as_uploaded=True
+            )
             models.append(found[self._layout.merged])
             users.append(found[self._layout.users])
         return mean_of(models), np.stack(users)

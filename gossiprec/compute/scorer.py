@@ -15,8 +15,10 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.models.base.kernel_interface import ModelKernels, ScoreQuery
 from gossiprec.models.feeds.base import Feed
+from gossiprec.old_names import old_members
 
 
+@old_members(plain="is_plain", trained="train_like_node")
 class Scorer:
     """A scorer and trainer of given rows and data that computes as the run's executor does.
 
@@ -37,13 +39,13 @@ class Scorer:
         work = executor.work
         self.model, self.layout, self.training = work.model, work.layout, work.training
         self.storage = work.arena.rows.dtype.name
-        self._kind, self._device = executor.kind, executor.device
+        self._kind, self._device = executor.executor_class, executor.device
         empty_feed = work.feed.restricted_to(np.zeros(0, np.int64))
         self._work = replace(
             work,
             feed=empty_feed,
             arena=self._arena(work),
-            node_settings=NodeSettings.none(1),
+            node_settings=NodeSettings.without_policies(1),
             candidates=None,
             recommender=None,  # its draws and extras belong to clients
         )
@@ -55,7 +57,7 @@ class Scorer:
         return getattr(self._executor, "kernels", None)
 
     @property
-    def plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether the run is too small for compiled code."""
         return self._executor.name == "reference"
 
@@ -69,7 +71,9 @@ class Scorer:
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.score(ScoreQuery(*columns, **named))
 
-    def trained(self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False) -> F32:
+    def train_like_node(
+        self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False
+    ) -> F32:
         """Return a model after local updates as a node runs them.
 
         Parameters
@@ -97,7 +101,7 @@ class Scorer:
         arena.rows[0, : layout.size] = start[: layout.size]
         executor = self._kind(replace(work, feed=feed, arena=arena, seed=seed), "cpu")
         for update in range(updates):
-            program = Program.updates(np.zeros(1, np.int32), np.array([update], np.int32))
+            program = Program.of_updates(np.zeros(1, np.int32), np.array([update], np.int32))
             executor.run(program, np.zeros(1, np.int64))
         trained: F32 = arena.rows[0]
         return trained

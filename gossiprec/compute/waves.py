@@ -45,7 +45,7 @@ class NotFiniteError(ScenarioError):
         """Return the class and the arguments by which another process rebuilds the error."""
         return type(self), (self.node, self.update, self.epochs, self.time)
 
-    def at(self, time: float) -> NotFiniteError:
+    def with_time(self, time: float) -> NotFiniteError:
         """Return the same error with the virtual time of the update."""
         return NotFiniteError(self.node, self.update, self.epochs, time)
 
@@ -64,7 +64,7 @@ class FiniteCheck:
         self._executor = executor
         self._found: list[I64] = []
 
-    def note(self, program: Program, tasks: I64) -> None:
+    def check_tasks(self, program: Program, tasks: I64) -> None:
         """Check the models that some tasks have trained. May be called from several threads at once."""
         trained = tasks[program.update[tasks] >= 0]
         if len(trained):
@@ -74,7 +74,7 @@ class FiniteCheck:
             if not finite.all():
                 self._found.append(trained[~finite])
 
-    def refuse(self, program: Program) -> None:
+    def raise_first_fault(self, program: Program) -> None:
         """Raise an error if a checked model is not finite, for the first such task of the program.
 
         Raises
@@ -112,9 +112,9 @@ NOTHING = range(0)
 """The empty range, for no pool deliveries."""
 
 
-def sightings_in_wave(plan: ExecutionPlan, wave: int) -> range:
+def pool_deliveries_in_wave(plan: ExecutionPlan, wave: int) -> range:
     """Return the range of a wave's pool deliveries."""
-    return range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+    return range(plan.pool_delivery_offsets[wave], plan.pool_delivery_offsets[wave + 1])
 
 
 class DeliveryHook(ABC):
@@ -129,7 +129,7 @@ class DeliveryHook(ABC):
         """Read the versions that `tasks` are about to merge: each receiver's messages in order of arrival."""
 
     @abstractmethod
-    def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
+    def observe_pools(self, rows: F32, pool_deliveries: PoolDeliveries, first: int, last: int) -> None:
         """Read pool deliveries ``first .. last - 1``. May run at the same time as :meth:`observe`."""
 
 
@@ -191,10 +191,10 @@ class WaveRunner:
         """Run all waves of a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
-        self._executor.store.note(plan.program)
+        self._executor.store.note_changes(plan.program)
         for wave in range(len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-            self._compute(plan, tasks, sightings_in_wave(plan, wave))
+            self._compute(plan, tasks, pool_deliveries_in_wave(plan, wave))
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
     def _compute(self, plan: ExecutionPlan, tasks: I64, seen: range) -> None:
@@ -207,7 +207,7 @@ class WaveRunner:
             self._in_parallel(functools.partial(self._share, plan, seen, chunk), parts)
             seen = NOTHING
         if self._check is not None:
-            self._check.refuse(plan.program)
+            self._check.raise_first_fault(plan.program)
 
     def _share(self, plan: ExecutionPlan, seen: range, tasks: I64, part: int) -> None:
         """Run one thread's share of both in one call, for each call to another thread starts late."""
@@ -232,13 +232,13 @@ class WaveRunner:
                 step.prepare(program, mine)
             self._executor.run(program, mine)
             if self._check is not None:
-                self._check.note(program, mine)
+                self._check.check_tasks(program, mine)
 
     def _sight(self, plan: ExecutionPlan, seen: range, part: int) -> None:
         share = self._threads.part_range(len(seen), part)
         if share:
             first, last = seen.start + share.start, seen.start + share.stop
-            for shown in self._executor.store.iter_pool_rows(plan.sightings, first, last):
+            for shown in self._executor.store.iter_pool_rows(plan.pool_deliveries, first, last):
                 for watcher in self._watchers:
                     watcher.observe_pools(*shown)
 

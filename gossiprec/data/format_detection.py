@@ -156,34 +156,34 @@ class DetectedFormat:
         return text + (f", skipped: {', '.join(self.skipped)}" if self.skipped else "")
 
 
-def detect_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
-    """Detect the format of a table of pairs, given what the user has specified (`asked`).
+def detect_format(source: FileSource, hints: FormatHints) -> DetectedFormat:
+    """Detect the format of a table of pairs, given what the user has specified (`hints`).
 
     Raises
     ------
     DataError
-        If the text can be parsed in two ways, or its header contradicts `asked`.
+        If the text can be parsed in two ways, or its header contradicts `hints`.
     """
-    sample = read_sample(source, asked.encoding)
-    delimiter = asked.delimiter or _delimiter(sample, asked)
-    rows = sample.rows(delimiter, asked.quote)
-    if asked.columns is None:
+    sample = read_sample(source, hints.encoding)
+    delimiter = hints.delimiter or _delimiter(sample, hints)
+    rows = sample.rows(delimiter, hints.quote)
+    if hints.columns is None:
         refuse_counts(sample, rows)
-    names, columns = _columns(sample, rows, asked, delimiter)
-    layout = TextFormat(columns, delimiter, bool(names), sample.encoding, asked.quote, KEYS)
+    names, columns = _columns(sample, rows, hints, delimiter)
+    layout = TextFormat(columns, delimiter, bool(names), sample.encoding, hints.quote, KEYS)
     return DetectedFormat(layout, names, rows[1:] if names else rows, sample.marked)
 
 
-def _delimiter(sample: TextSample, asked: FormatHints) -> str:
+def _delimiter(sample: TextSample, hints: FormatHints) -> str:
     """Return the delimiter that splits every line as expected, or else the one that comes nearest."""
-    tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, asked.quote))}
-    if sample.has_tabs and not _fits(tables.get("\t", ()), asked):
+    tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, hints.quote))}
+    if sample.has_tabs and not _fits(tables.get("\t", ()), hints):
         tables.pop(" ", None)  # it would split at tabs, too, if quotes keep the tab from fitting
     fitting: dict[str, Rows] = {}
     for mark, rows in tables.items():
-        if _fits(rows, asked) and rows not in fitting.values():
+        if _fits(rows, hints) and rows not in fitting.values():
             fitting[mark] = rows
-    if len(fitting) > 1 and asked.columns is None:
+    if len(fitting) > 1 and hints.columns is None:
         named = {mark: rows for mark, rows in fitting.items() if column_roles(rows[0]) is not None}
         fitting = _without_parts(named or fitting)
     if len(fitting) > 1:
@@ -193,7 +193,7 @@ def _delimiter(sample: TextSample, asked: FormatHints) -> str:
         )
     if fitting:
         return next(iter(fitting))
-    return max(tables, key=lambda mark: _share_of_width(tables[mark], asked), default="\t")
+    return max(tables, key=lambda mark: _share_of_width(tables[mark], hints), default="\t")
 
 
 def _without_parts(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
@@ -215,40 +215,40 @@ def _splits_values_only(mark: str, rows: Rows) -> bool:
     return bool(held) and all(VALUE.fullmatch(cell) for cell in held)
 
 
-def _fits(rows: Rows, asked: FormatHints) -> bool:
+def _fits(rows: Rows, hints: FormatHints) -> bool:
     """Return whether all rows have the expected width, if a width can be expected."""
     widths = {len(row) for row in rows}
     if len(widths) != 1 or widths == {1}:
         return False
-    if asked.columns is None:
-        return widths <= BY_PLACE.keys() or column_roles(rows[0]) is not None or asked.header is True
-    if isinstance(asked.columns, Mapping):
-        return set(asked.columns.values()) <= set(rows[0])
-    return widths == {len(asked.columns)}
+    if hints.columns is None:
+        return widths <= BY_PLACE.keys() or column_roles(rows[0]) is not None or hints.header is True
+    if isinstance(hints.columns, Mapping):
+        return set(hints.columns.values()) <= set(rows[0])
+    return widths == {len(hints.columns)}
 
 
-def _share_of_width(rows: Rows, asked: FormatHints) -> float:
+def _share_of_width(rows: Rows, hints: FormatHints) -> float:
     """Return the share of rows with the expected, or else the most common, width above one cell."""
     widths = Counter(len(row) for row in rows)
-    if isinstance(asked.columns, tuple) and widths[len(asked.columns)]:
-        return 1 + widths[len(asked.columns)] / len(rows)
+    if isinstance(hints.columns, tuple) and widths[len(hints.columns)]:
+        return 1 + widths[len(hints.columns)] / len(rows)
     width, count = widths.most_common(1)[0]
     return count / len(rows) if width > 1 else 0.0
 
 
 def _columns(
-    sample: TextSample, rows: Rows, asked: FormatHints, delimiter: str
+    sample: TextSample, rows: Rows, hints: FormatHints, delimiter: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the cells of the header, empty if there is none, and the meaning of each column."""
     first: tuple[str, ...] = rows[0] if rows else ()
-    if isinstance(asked.columns, Mapping):
-        return first, _by_name(sample, first, asked.columns, delimiter)
-    places = asked.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
-    header = _has_header(sample, rows, places) if asked.header is None else asked.header
-    if header and asked.columns is None:
+    if isinstance(hints.columns, Mapping):
+        return first, _by_name(sample, first, hints.columns, delimiter)
+    places = hints.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
+    header = _has_header(sample, rows, places) if hints.header is None else hints.header
+    if header and hints.columns is None:
         _refuse_special(sample, rows)
     if rows[1:] or not header:
-        _require_agreement(sample, first, places, header=header, stated=asked)
+        _require_agreement(sample, first, places, header=header, stated=hints)
     return (first if header else ()), places
 
 

@@ -218,12 +218,12 @@ class Split:
 
     def _in_order(self, sequences: Ragged) -> Ragged:
         """Return the training items of each user in the order of time."""
-        held, asked = (
+        held, wanted = (
             rows.row_of_each_value.astype(np.int64) * self.n_items + rows.values
             for rows in (self.train, sequences)
         )
-        places = np.minimum(np.searchsorted(held, asked), max(len(held) - 1, 0))
-        kept = held[places] == asked if len(held) else np.zeros(len(asked), np.bool_)
+        places = np.minimum(np.searchsorted(held, wanted), max(len(held) - 1, 0))
+        kept = held[places] == wanted if len(held) else np.zeros(len(wanted), np.bool_)
         sizes = np.bincount(sequences.row_of_each_value[kept], minlength=len(sequences))
         return Ragged.from_sizes(sizes, sequences.values[kept])
 

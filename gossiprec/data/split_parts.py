@@ -216,7 +216,7 @@ KEYS = ("header", "delimiter", "encoding", "user_delimiter")
 """Options of the format of lists."""
 
 
-def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat:
+def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat:
     """Detect the delimiter between the names of lists, and whether the first line is a header.
 
     Raises
@@ -224,9 +224,9 @@ def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat
     DataError
         If lines can be split in two ways.
     """
-    sample = read_sample(source, asked.encoding)
+    sample = read_sample(source, hints.encoding)
     tables = {mark: sample.rows(mark) for mark in DELIMITERS}
-    delimiter = asked.delimiter
+    delimiter = hints.delimiter
     if delimiter is None:
         delimiter, *more = [mark for mark in DELIMITERS if mark != "\t" and _splits(tables[mark])] or [" "]
         if not more and delimiter == " " and _splits(tables["\t"], all_of=tables[" "]):
@@ -239,11 +239,11 @@ def detect_list_format(source: FileSource, asked: FormatHints) -> DetectedFormat
     rows = sample.rows(delimiter)
     refuse_counts(sample, rows)
     _refuse_two_delimiters(sample, delimiter, rows)
-    header = asked.header
+    header = hints.header
     if header is None:
         header = bool(rows) and [column_role(cell) for cell in rows[0][:2]] == ["user", "item"]
-    user_delimiter = asked.user_delimiter
-    if user_delimiter is None and asked.delimiter is None and has_colons(rows[1:] if header else rows):
+    user_delimiter = hints.user_delimiter
+    if user_delimiter is None and hints.delimiter is None and has_colons(rows[1:] if header else rows):
         user_delimiter = ":"
     layout = TextFormat(
         ("user", "items"), delimiter, header, sample.encoding, keys=KEYS, user_delimiter=user_delimiter

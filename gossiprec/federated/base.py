@@ -52,6 +52,7 @@ def _no_server() -> None:
     return None
 
 
+@old_members(begun="epoch_begun_at", over="epochs_ended_at")
 @dataclass(frozen=True)
 class CoordinatorContext:
     """The coordinator's knowledge before the first round.
@@ -84,12 +85,12 @@ class CoordinatorContext:
     make_server: Callable[[], Server | None] = _no_server
     closes_epochs: bool = False
 
-    def begun(self, round: RoundContext) -> int | None:
+    def epoch_begun_at(self, round: RoundContext) -> int | None:
         """Return the epoch, from 0, that begins with a round, or None."""
         epoch, place = divmod(round.number, self.wakes_per_epoch)
         return epoch if place == 0 else None
 
-    def over(self, round: RoundContext) -> int:
+    def epochs_ended_at(self, round: RoundContext) -> int:
         """Return the number of epochs that are over at a round, if one has ended since the round before; else 0."""
         epochs, wakes = divmod(round.number + self.closes_epochs, self.wakes_per_epoch)
         return epochs if wakes == 0 else 0
@@ -372,7 +373,9 @@ class Recommender:
         ScenarioError
         """
         name, of_model = registry_name(self), registry_name(self.model)
-        names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
+        names = {
+            block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.blocks_of_role(role)
+        }
         if names != {"users", "items"} or self.model.feed is not PointwiseFeed:
             raise ScenarioError(
                 f"recommender: {name} requires a model with one row per user and item that learns from "
@@ -528,7 +531,7 @@ class Recommender:
         """
         return {}
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part between slices, or None."""
         return None
 

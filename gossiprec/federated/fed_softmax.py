@@ -56,7 +56,7 @@ def sample_items(items: I32, number: int, draw: np.random.Generator) -> I32:
     return found if there == number else np.append(found, np.full(number - there, NONE, np.int32))
 
 
-def some_for_each(items: I32, shape: tuple[int, ...], number: int, draw: np.random.Generator) -> I32:
+def sample_items_for_each(items: I32, shape: tuple[int, ...], number: int, draw: np.random.Generator) -> I32:
     """Return a uniform sample of different items for each position, shape (*shape, number).
 
     The draws of the positions are independent; missing items are :data:`NONE`.
@@ -134,7 +134,7 @@ class FedSoftmax(Recommender):
             own = sample_items(local, number, draw)
             semi_hard = mask_known(self._semi_hard(client, draw), np.sort(own))
             return {**drawn, "negatives": np.tile(np.concatenate([own, semi_hard]), (len(items), 1))}
-        own = some_for_each(local, items.shape, number, draw)
+        own = sample_items_for_each(local, items.shape, number, draw)
         semi_hard = self._semi_hard(client, draw)
         shared = np.broadcast_to(semi_hard, (*items.shape, len(semi_hard)))
         negatives = np.concatenate([own, shared], axis=2)

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base import BlockRole, Layout
-from gossiprec.models.base.analytic_gradients import SequenceGradient, has_own_states
+from gossiprec.models.base.analytic_gradients import SequenceGradient, has_compiled_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
 from gossiprec.models.feeds.sequences import pad_row
@@ -56,7 +56,7 @@ def compute_user_vectors(
     threads : ThreadPoolLike
         Threads for compiled code; other models run on one thread.
     """
-    gradient = model.sequence_gradient() if has_own_states(model) else None
+    gradient = model.sequence_gradient() if has_compiled_states(model) else None
     if gradient is not None:
         return _read(gradient, layout, version, histories, threads)
     return _looked_at(model, layout, version, histories, users)
@@ -101,7 +101,9 @@ def _looked_at(
             each = part[np.minimum(np.arange(AT_ONCE), len(part) - 1)]
             own = {"users": torch.from_numpy(users[each])} if layout.user_width else {}
             history = torch.from_numpy(np.concatenate([rows[k] for k in each]).astype(np.int64))
-            states = model.state_after(layout.named({**own, **tables}), history, torch.arange(AT_ONCE))
+            states = model.state_after(
+                layout.blocks_by_name({**own, **tables}), history, torch.arange(AT_ONCE)
+            )
             found[part] = states.numpy()[: len(part)]
     return found
 
@@ -109,7 +111,7 @@ def _looked_at(
 def item_table(layout: Layout, version: F32) -> F32:
     """Return the item rows that states are multiplied with, a view of the version, shape (n_items, d)."""
     table, at = layout.version_tables(version)["items"], 0  # a table of all blocks of items
-    for block in layout.of(BlockRole.ITEM):
+    for block in layout.blocks_of_role(BlockRole.ITEM):
         if block.name == "items":
             break
         at += block.width

@@ -154,7 +154,7 @@ def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
         community of which it belongs.
     """
     n_victims = communities.n_users
-    asked, found = np.zeros(n_victims), np.zeros(n_victims)
+    n_adversaries, found = np.zeros(n_victims), np.zeros(n_victims)
     for rows in _blocks(scores):
         some, mine = (
             communities.select_range(rows.start, rows.stop),
@@ -165,15 +165,17 @@ def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
         weights = mine.guess_probabilities(
             scores[rows][sparse[few.row_of_each_value], few.values], sparse[few.row_of_each_value]
         )
-        asked += np.bincount(few.values, few.share, n_victims)
+        n_adversaries += np.bincount(few.values, few.share, n_victims)
         found += np.bincount(few.values, few.share * weights, n_victims)
         if not len(dense):
             continue
         members = some.select(dense).membership_matrix()
-        asked += members.sum(axis=0)
+        n_adversaries += members.sum(axis=0)
         adversaries = np.repeat(dense[:, None], n_victims, axis=1)
         found += (members * mine.guess_probabilities(scores[rows][dense], adversaries)).sum(axis=0)
-    return np.asarray(np.divide(found, asked, out=np.full(n_victims, np.nan), where=asked > 0))
+    return np.asarray(
+        np.divide(found, n_adversaries, out=np.full(n_victims, np.nan), where=n_adversaries > 0)
+    )
 
 
 def _blocks(scores: Floats) -> list[slice]:

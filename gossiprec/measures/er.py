@@ -26,7 +26,7 @@ class ExposureRatio(Measure):
     @staticmethod
     def compute_values(seen: TargetRanks, k: int) -> F64:
         """Return the exposure ratio of each target."""
-        asked = seen.ranks != NOTHING
-        shown = np.count_nonzero(asked & (seen.ranks < k), axis=0)
-        able = np.count_nonzero(asked, axis=0)
+        is_candidate = seen.ranks != NOTHING
+        shown = np.count_nonzero(is_candidate & (seen.ranks < k), axis=0)
+        able = np.count_nonzero(is_candidate, axis=0)
         return np.asarray(np.divide(shown, able, out=np.full(len(able), np.nan), where=able > 0))

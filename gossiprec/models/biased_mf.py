@@ -74,7 +74,7 @@ class BiasedMF(Model):
 
         logits, weights = self.score(p, batch), batch["weights"]
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return self.options.reduced(total, weights)
+        return self.options.reduce_losses(total, weights)
 
 
 def score(p, room, shape):  # type: ignore[no-untyped-def]

@@ -43,9 +43,9 @@ class SGL(ContrastiveLightGCN):
     Options = SGLOptions
     options: SGLOptions
 
-    def views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
+    def draw_views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
         """Return two graphs without some of the edges."""
-        return [graph.without(self.options.drop, draw) for _ in range(2)]
+        return [graph.drop_random_edges(self.options.drop, draw) for _ in range(2)]
 
     def encode_step(
         self,
@@ -59,7 +59,7 @@ class SGL(ContrastiveLightGCN):
         one, other = (mean_of_layers([rows, *propagate(rows, view, self.options.layers)]) for view in views)
         return {**super().encode_step(p, graph, views, draw), "one": one, "other": other}
 
-    def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
+    def contrast_groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
         """Return users and items as one group."""
         import torch
 

@@ -56,8 +56,8 @@ class SimGCL(ContrastiveLightGCN):
     ) -> TensorMap:
         """Return the rows without noise, and two noisy views; their first layers share one product."""
         options, rows = self.options, stack_rows(p)
-        first = graph.times(rows)
-        plain = self.read_out(p, [rows, *propagate_from(first, graph, options.layers)], graph)
+        first = graph.propagate(rows)
+        plain = self.combine_layers(p, [rows, *propagate_from(first, graph, options.layers)], graph)
         change = make_layer_noise(options.noise, draw)
         one, other = (mean_of_layers(propagate_from(first, graph, options.layers, change)) for _ in range(2))
         return {**self.with_ego_rows(p, plain), "one": one, "other": other}

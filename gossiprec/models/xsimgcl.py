@@ -64,6 +64,6 @@ class XSimGCL(ContrastiveLightGCN):
         """Return the noisy rows as one view, and the layer as the other."""
         options, rows = self.options, stack_rows(p)
         layers = [rows, *propagate(rows, graph, options.layers, make_layer_noise(options.noise, draw))]
-        found = self.read_out(p, layers, graph)
+        found = self.combine_layers(p, layers, graph)
         one, other = stack_rows(found), layers[options.contrasted_layer]
         return {**self.with_ego_rows(p, found), "one": one, "other": other}

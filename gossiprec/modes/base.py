@@ -94,7 +94,7 @@ class RunMode(ABC):
         """Report the sections and keys of a scenario that do not fit the mode, before data are loaded."""
 
     @abstractmethod
-    def allows_graph(self, model: type) -> bool:
+    def has_interaction_graph(self, model: type) -> bool:
         """Return whether the nodes that train have the graph of a model, of all interactions or of their own."""
 
     @abstractmethod

@@ -62,7 +62,7 @@ class CentralTraining(RunMode):
                     "model is trained by autograd on the CPU",
                 )
 
-    def allows_graph(self, model: type) -> bool:
+    def has_interaction_graph(self, model: type) -> bool:
         """Return True: the coordinator has all interactions."""
         return True
 

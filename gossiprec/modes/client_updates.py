@@ -43,7 +43,7 @@ class ClientUpdates(RunMode):
     sizes_follow_training = True
     reveals_items = True
 
-    def allows_graph(self, model: type) -> bool:
+    def has_interaction_graph(self, model: type) -> bool:
         """Return whether the model can be trained on the graph of each client's own interactions."""
         return bool(getattr(model, "at_clients", False))
 
@@ -74,7 +74,7 @@ class ClientUpdates(RunMode):
                 "executor.device: 'fused' computes on the CPU; use 'batched' for cuda"
             )
         own_row = model.layout(1)  # of the users' rows, a client holds its own
-        uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", outline.settings, own_row)
+        uncompiled = EXECUTORS["fused"].missing_feature(model, training, "float32", outline.settings, own_row)
         if executor.portable:
             require_kernels(missing or uncompiled)
             return "fused", "fused"
@@ -116,7 +116,7 @@ class ClientUpdates(RunMode):
         from gossiprec.models.base.sequence_model import SequenceModel
 
         model, name = components.model, components.scenario.model.name
-        if (settings.kinds == TrainingMode.PRIVATE).any():
+        if (settings.training_modes == TrainingMode.PRIVATE).any():
             raise unsupported_with_updates(
                 "policies: dp-sgd adds noise to every item, so a client would touch all items and its update "
                 "would be as large as a model; remove the policy"
@@ -212,7 +212,7 @@ def _make_store(components: RunComponents) -> UpdateStore:
         user_upload_width=components.user_upload_width,
     )
     if components.coordinator_hook is not None:
-        store.begin(components.coordinator_hook.start)
+        store.set_first_models(components.coordinator_hook.start)
         store.own_extras = components.coordinator_hook.own_extras
     if components.recommender is not None and overrides_method(components.recommender, "personal_models"):
         store.mixture = components.recommender.personal_models
@@ -242,7 +242,7 @@ def _missing_gradient(outline: TrainingOutline) -> str | None:
         return missing
     if batch_size is not None and model.feed is not SequenceFeed:  # a client has one batch
         return f"batches of {batch_size} (training.batch_size)"
-    if (outline.settings.kinds != TrainingMode.PLAIN).any():
+    if (outline.settings.training_modes != TrainingMode.PLAIN).any():
         return "training that policies change"
     return None
 

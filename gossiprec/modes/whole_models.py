@@ -28,7 +28,7 @@ class WholeModels(RunMode):
     title = "whole models"
     nodes_hold_models = True
 
-    def allows_graph(self, model: type) -> bool:
+    def has_interaction_graph(self, model: type) -> bool:
         """Return False: a node has its own interactions only."""
         return False
 
@@ -41,7 +41,9 @@ class WholeModels(RunMode):
 
         def missing() -> str | None:
             kind = EXECUTORS["fused"]
-            return kind.lacks(outline.model, outline.training, executor.storage, settings, outline.layout)
+            return kind.missing_feature(
+                outline.model, outline.training, executor.storage, settings, outline.layout
+            )
 
         if executor.portable:
             require_kernels(missing())
@@ -50,7 +52,7 @@ class WholeModels(RunMode):
             return executor.computing_executor
         if executor.device == "cuda":
             return "batched"
-        private = (settings.kinds == TrainingMode.PRIVATE).any()
+        private = (settings.training_modes == TrainingMode.PRIVATE).any()
         if outline.epochs < (FEW_PRIVATE_EPOCHS if private else self.few_epochs):
             return "reference"
         return "fused" if missing() is None else "batched"

@@ -234,14 +234,14 @@ def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[An
     from pyarrow import csv as table_text
 
     path, types = folder / table.file, {float: pa.float64(), int: pa.int64(), str: pa.string()}
-    asked = {name: types[kind] for name, kind in table.columns.items()}
+    column_types = {name: types[kind] for name, kind in table.columns.items()}
     try:
         whole_lines = b"".join(run_files.read_regular(path).rpartition(b"\n")[:2])
         found = table_text.read_csv(
             pa.BufferReader(whole_lines),
             read_options=table_text.ReadOptions(use_threads=False),
             parse_options=table_text.ParseOptions(newlines_in_values=True),
-            convert_options=table_text.ConvertOptions(column_types=asked, null_values=[]),
+            convert_options=table_text.ConvertOptions(column_types=column_types, null_values=[]),
         )
         names = found.column_names
     except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:

@@ -364,7 +364,7 @@ def _number(holder: Any, key: str) -> Any:
     return value if isinstance(value, (int, float)) else None
 
 
-def check_graph(scenario: Scenario, problems: Problems, *, mode: RunMode, model: Any) -> None:
+def check_interaction_graph(scenario: Scenario, problems: Problems, *, mode: RunMode, model: Any) -> None:
     """Note a model that uses the graph of all interactions, if no node that trains it has the graph.
 
     Parameters
@@ -375,7 +375,7 @@ def check_graph(scenario: Scenario, problems: Problems, *, mode: RunMode, model:
     model : type
         The one that the scenario names.
     """
-    if getattr(model, "needs_graph", False) and not mode.allows_graph(model):
+    if getattr(model, "needs_graph", False) and not mode.has_interaction_graph(model):
         at_clients = getattr(model, "at_clients", False)
         or_clients = ", or to {name: fedavg, client_model: none, ...}" if at_clients else ""
         problems.add(

@@ -15,7 +15,7 @@ from gossiprec.base.registry import Registry
 from gossiprec.modes import choose_mode_of_class
 from gossiprec.scenario.cross_checks import (
     check_attack_sections,
-    check_graph,
+    check_interaction_graph,
     check_portable,
     check_sections,
 )
@@ -133,7 +133,7 @@ def build_scenario(
         protocol, model = things.protocols[scenario.protocol.name], things.models[scenario.model.name]
         mode = choose_mode_of_class(protocol, scenario.protocol.options)
         check_sections(scenario, problems, mode=mode, peers_meet=getattr(protocol, "peers_meet", True))
-        check_graph(scenario, problems, mode=mode, model=model)
+        check_interaction_graph(scenario, problems, mode=mode, model=model)
         check_attack_sections(scenario, problems, attacks=things.attacks)
         check_portable(scenario, problems, mode=mode, attacks=things.attacks)
     return scenario, layer.source_map

@@ -278,8 +278,8 @@ def late_imports(scenario: Scenario) -> dict[str, str]:
         for module in getattr(registry[name], "modules", ())
     }
     if scenario.recommender is not None:  # the modules it needs may depend on its options
-        asked = getattr(scenario.recommender.options, "modules", ())
-        needed |= dict.fromkeys(asked, f"the recommender {scenario.recommender.name}")
+        modules = getattr(scenario.recommender.options, "modules", ())
+        needed |= dict.fromkeys(modules, f"the recommender {scenario.recommender.name}")
     if scenario.plots:
         needed["matplotlib.figure"] = "plots: true"
     return needed

@@ -12,7 +12,7 @@ from gossiprec.base.errors import GossipRecError
 from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation import RunEstimate, estimate_run
 from gossiprec.emulation.assembly.data_loading import data_sizes
-from gossiprec.emulation.estimate.timing import model_key
+from gossiprec.emulation.estimate.timing import model_and_executor
 from gossiprec.scenario.definition import Scenario
 from gossiprec.study.run_hash import SharedSimulation, canonical_json
 
@@ -139,7 +139,10 @@ class TimeLeft:
             return plan.seconds * (statistics.median(known) if known else 1.0)
         by_kind = {kind: ends for kind, ends in self._took.items() if ends}
         same_training = [
-            end for kind in by_kind if model_key(kind) == model_key(plan.kind) for end in by_kind[kind]
+            end
+            for kind in by_kind
+            if model_and_executor(kind) == model_and_executor(plan.kind)
+            for end in by_kind[kind]
         ]
         if same_training:
             return plan.work * _pace(same_training)

@@ -62,9 +62,9 @@ class RecordedAttack(AttackHook):
         """The nodes that observe, group by group."""
         return _own_nodes(self.attack)
 
-    def call(self, job: Callable[..., T], *args: Any) -> T:
+    def timed_call(self, job: Callable[..., T], *args: Any) -> T:
         """Call `job`, and record its rankings if it ranks."""
-        found = super().call(job, *args)
+        found = super().timed_call(job, *args)
         if job == self.attack.rankings:
             for r in found:  # type: ignore[attr-defined]
                 about = (r.observer, r.relevance, r.momentum)
@@ -91,10 +91,10 @@ class BlindedAttack(RecordedAttack):
         self._shown.sender[:] = np.arange(len(deliveries.time)) % len(hides_user)
         self._shown.time[:] = np.nan
 
-    def known(self, deliveries: KnownDeliveries) -> KnownDeliveries:
+    def deliveries_to_own_nodes(self, deliveries: KnownDeliveries) -> KnownDeliveries:
         """Return the deliveries to the attack's own nodes, and allow it to look them up."""
-        found = super().known(deliveries)
-        self._shown.learn(found)
+        found = super().deliveries_to_own_nodes(deliveries)
+        self._shown.note_deliveries(found)
         return found
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
@@ -102,7 +102,7 @@ class BlindedAttack(RecordedAttack):
         mine = tasks[self._own[program.node[tasks]]]
         if not len(mine):
             return
-        program = self.weighed(program, mine)
+        program = self.with_seen_weights(program, mine)
         true = Observations(MergeDeliveries(rows, program, mine), self._layout, self._hides, self._true)
         shown, places = self._amid_garbage(rows, true)
         own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)
@@ -125,19 +125,21 @@ class BlindedAttack(RecordedAttack):
             bases = np.full_like(received, np.nan)
             bases[places] = rows.bases[true.rows, :]
         raw = MergeDeliveries(received, own_tasks, np.arange(len(mine)), bases, uploads)
-        self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._shown))
+        self.timed_call(self.attack.observe, Observations(raw, self._layout, self._hides, self._shown))
 
-    def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
+    def observe_pools(self, rows: F32, pool_deliveries: PoolDeliveries, first: int, last: int) -> None:
         """Show the attack the rows that its pools receive."""
-        pool = sightings.pool[first:last] - self._first_pool
+        pool = pool_deliveries.pool[first:last] - self._first_pool
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
         if not len(mine):
             return
         about = (self._layout, self._hides)
-        group, message = sightings.pool[mine] - self._first_pool, sightings.message[mine]
-        true = Observations(GroupDeliveries(rows, group, sightings.row[mine]), *about, self._true, message)
+        group, message = pool_deliveries.pool[mine] - self._first_pool, pool_deliveries.message[mine]
+        true = Observations(
+            GroupDeliveries(rows, group, pool_deliveries.row[mine]), *about, self._true, message
+        )
         raw = GroupDeliveries(*self._amid_garbage(rows, true, group))
-        self.call(self.attack.observe, Observations(raw, *about, self._shown, message))
+        self.timed_call(self.attack.observe, Observations(raw, *about, self._shown, message))
 
     def _amid_garbage(self, rows: F32 | UpdateRows, true: Observations, *group: I32) -> Any:
         """Return an arena in which only the delivered versions are readable, and their positions."""
@@ -229,8 +231,8 @@ class AccessMonitor:
 
     def _feed_of_nodes(self, nodes: I64, feed: Feed, context: AttackContext) -> Feed:
         """Return true data of the requested nodes that are allowed, and data of the wrong users for all others."""
-        asked = set(np.asarray(nodes).tolist())
-        true = asked if self._accomplice is None else asked & {self._accomplice}
+        requested = set(np.asarray(nodes).tolist())
+        true = requested if self._accomplice is None else requested & {self._accomplice}
         return context.scorer.model.make_feed(_shuffled(self.split, true).training_data(for_feed=True))
 
 

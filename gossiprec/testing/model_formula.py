@@ -67,18 +67,18 @@ class ModelCase:
         """The constants of the items that the model uses."""
         return {name: _double(part) for name, part in constants_to_tensors(self.model.constants).items()}
 
-    def p(self, row: Tensor) -> Tensors:
+    def parameters(self, row: Tensor) -> Tensors:
         """Return the blocks of a row, and the constants."""
-        blocks: Tensors = self.layout.named(table_views(self.layout, row))
+        blocks: Tensors = self.layout.blocks_by_name(table_views(self.layout, row))
         return blocks | self.constants
 
     def loss(self, row: Tensor, batch: Tensors) -> Tensor:
         """Return the loss of a batch for the node's user."""
-        return self.model.loss(self.p(row), {**batch, "user": self.user})
+        return self.model.loss(self.parameters(row), {**batch, "user": self.user})
 
     def score(self, row: Tensor, query: Tensors) -> Tensor:
         """Return scores for the node's user."""
-        return self.model.score(self.p(row), {**query, "user": self.user})
+        return self.model.score(self.parameters(row), {**query, "user": self.user})
 
 
 def _double(part: Tensor) -> Tensor:
@@ -113,7 +113,10 @@ def a_score_depends_on_its_query_only(case: ModelCase) -> None:
 
 def scoring_all_items_equals_scoring_one(case: ModelCase) -> None:
     """Return equal scores by ``score_all_items``, unless it is None, as item by item, for any user and repeatedly."""
-    p, before = case.p(case.row), {name: part.clone() for name, part in case.p(case.row).items()}
+    p, before = (
+        case.parameters(case.row),
+        {name: part.clone() for name, part in case.parameters(case.row).items()},
+    )
     score_all = case.model.score_all_items(p)
     if score_all is None:
         return
@@ -128,14 +131,16 @@ def scoring_all_items_equals_scoring_one(case: ModelCase) -> None:
 def a_model_of_few_items_scores_equally(case: ModelCase) -> None:
     """Give equal scores in a model of a few renumbered items, with their constants."""
     whole = case.query
-    asked = torch.stack([whole["items"], *(whole[name] for name in case.feed.context_columns)])
-    kept, numbers = torch.unique(asked, return_inverse=True)
+    queries = torch.stack([whole["items"], *(whole[name] for name in case.feed.context_columns)])
+    kept, numbers = torch.unique(queries, return_inverse=True)
     unknown = int(kept[0] < 0)
     kept, numbers = kept[unknown:].numpy(), numbers - unknown
     small = replace(case.layout, n_items=len(kept), n_users=1)
-    vector = torch.from_numpy(case.layout.part(case.row.numpy(), kept, NODE)[: small.size]).double()
+    vector = torch.from_numpy(
+        case.layout.extract_submodel(case.row.numpy(), kept, NODE)[: small.size]
+    ).double()
     vector[small.private] = case.row[case.layout.private]
-    p = small.named(table_views(small, vector))
+    p = small.blocks_by_name(table_views(small, vector))
     p |= {name: part[kept] for name, part in case.constants.items()}
     query = dict(zip(("items", *case.feed.context_columns), numbers, strict=True))
     found = case.model.score(p, {**query, "user": torch.zeros(1, dtype=torch.int64)})
@@ -206,7 +211,7 @@ def samples_of_several_users_make_a_batch(case: ModelCase) -> None:
     other = (case.user + 1) % case.layout.n_users
     both = {name: torch.cat([column, column]) for name, column in case.batch.items()}
     users = torch.cat([case.user.expand(WIDTH), other.expand(WIDTH)])
-    p = case.p(case.row)
+    p = case.parameters(case.row)
     found = case.model.loss(p, {**both, "user": users})
     own = torch.stack([case.model.loss(p, {**case.batch, "user": user}) for user in (case.user, other)])
     close = [torch.allclose(found, mixed, rtol=1e-7, atol=1e-9) for mixed in (own.mean(), own.sum())]
@@ -330,7 +335,7 @@ def _analytic_gradient(
 def _loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
     """Return the loss of pairs at a client."""
     batch = {**batch, "user": case.user, "weights": torch.ones(len(batch["items"]))}
-    p = case.p(row)
+    p = case.parameters(row)
     return case.model.loss(
-        case.model.encode_own(p, batch) if isinstance(case.model, GraphModel) else p, batch
+        case.model.encode_client(p, batch) if isinstance(case.model, GraphModel) else p, batch
     )

@@ -69,7 +69,7 @@ def executors_agree_on_performance(run: Mapping[str, Any]) -> None:
 
 
 def kernels_compute_or_refuse(run: Mapping[str, Any]) -> None:
-    """Have kernels that run, and that train like plain torch unless lacks() names what they cannot do."""
+    """Have kernels that run, and that train like plain torch unless missing_feature() names what they cannot do."""
     if MODELS[run["model"]["name"]].kernels() is None:
         return
     missing = [_lacks(prepare(load_scenario(dict(run))), "fused")]
@@ -89,7 +89,7 @@ def kernels_compute_or_refuse(run: Mapping[str, Any]) -> None:
         distance = np.linalg.norm(current_models(found) - models) / np.linalg.norm(models - first)
         limit = COARSE if about in STORED else SAME
         assert distance < limit, (
-            f"With {about} kernels end {distance:.2g} of their movement off the reference's; let lacks() name it."
+            f"With {about} kernels end {distance:.2g} of their movement off; let missing_feature() name it."
         )
     assert missing[0] is None or len(missing) <= len(VARIANTS), (
         f"Its kernels never run: they lack {', '.join(dict.fromkeys(filter(None, missing)))}."
@@ -118,7 +118,9 @@ def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
 def _lacks(prepared: PreparedRun, name: str) -> str | None:
     work = prepared.executor.work
     storage = work.arena.rows.dtype.name
-    return EXECUTORS[name].lacks(work.model, work.training, storage, work.node_settings, work.layout)
+    return EXECUTORS[name].missing_feature(
+        work.model, work.training, storage, work.node_settings, work.layout
+    )
 
 
 def _scores(prepared: PreparedRun) -> list[F32]:
@@ -144,7 +146,7 @@ def executors_score_equally(central_run: Mapping[str, Any]) -> None:
 
 def _central_scores(prepared: PreparedRun) -> F64:
     users = np.arange(prepared.split.n_users)
-    models = prepared.executor.store.scoring_view(prepared.planner.current, users)
+    models = prepared.executor.store.scoring_view(prepared.planner.current_rows, users)
     contexts = prepared.executor.work.feed.next_contexts(prepared.split)
     return prepared.executor.score_all(models, contexts, prepared.threads).astype(np.float64)
 
@@ -169,7 +171,7 @@ class GraphModelCase:
     @cached_property
     def p(self) -> Tensors:
         """The blocks of a random version."""
-        return self.case.p(self.case.row)
+        return self.case.parameters(self.case.row)
 
     @cached_property
     def batch(self) -> Tensors:
@@ -187,7 +189,7 @@ class GraphModelCase:
         """Return the gradient of a training step with respect to the rows of users."""
         users = self.p["users"].detach().clone().requires_grad_()
         draw = np.random.default_rng(epoch)
-        views = self.model.views(self.graph, draw)
+        views = self.model.draw_views(self.graph, draw)
         p = self.model.encode_step({**self.p, "users": users}, self.graph, views, draw)
         (slopes,) = torch.autograd.grad(self.model.loss(p, self.batch), users)
         return slopes
@@ -209,7 +211,9 @@ def encoding_keeps_shapes_and_inputs(graph_case: GraphModelCase) -> None:
 def encoding_depends_on_the_graph(graph_case: GraphModelCase) -> None:
     """Encode differently without some edges, and to finite rows without any."""
     users, _ = graph_case.encoded(graph_case.graph, graph_case.p)
-    less, _ = graph_case.encoded(graph_case.graph.without(0.5, np.random.default_rng(0)), graph_case.p)
+    less, _ = graph_case.encoded(
+        graph_case.graph.drop_random_edges(0.5, np.random.default_rng(0)), graph_case.p
+    )
     assert not torch.equal(users, less), "Half of the edges change nothing."
     none = np.zeros(0, np.int64)
     isolated = graph_case.encoded(replace(graph_case.graph, users=none, items=none), graph_case.p)

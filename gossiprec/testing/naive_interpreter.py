@@ -73,8 +73,8 @@ class NaiveInterpreter:
         inboxes: Collection[int] = (),
         rewriting: Collection[int] = (),
     ) -> None:
-        self._behaviours = [control.behaviours[role] for role in control.roles]
-        operations = operations_by_slot(control.behaviours)
+        self._behaviours = [control.role_behaviours[role] for role in control.roles]
+        operations = operations_by_slot(control.role_behaviours)
         self._operations = [operations[role] for role in control.roles]
         positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
         self._weights = control.merge_weights(positives)
@@ -223,10 +223,10 @@ class ShuffledPlanRunner:
         grown = np.full((capacity, 2), np.nan)
         grown[: len(self.rows)] = self.rows
         self.rows = grown
-        for tasks, sightings in waves(plan):
+        for tasks, pool_deliveries in waves(plan):
             work: list[tuple[Callable[[Any, int], None], Any, int]]
             work = [(self._task, plan.program, t) for t in tasks]
-            work += [(self._sighting, plan.sightings, k) for k in sightings]
+            work += [(self._deliver_to_pool, plan.pool_deliveries, k) for k in pool_deliveries]
             for k in self._rng.permutation(len(work)):
                 do, what, number = work[k]
                 do(what, number)
@@ -252,15 +252,17 @@ class ShuffledPlanRunner:
             value = train_once(node, program.update[t], value)
         self.rows[program.target[t]] = value
 
-    def _sighting(self, sightings: PoolDeliveries, k: int) -> None:
-        row = self.rows[sightings.row[k]]
-        self.seen.append((sightings.pool[k], sightings.victim[k], sightings.message[k], *row))
+    def _deliver_to_pool(self, pool_deliveries: PoolDeliveries, k: int) -> None:
+        row = self.rows[pool_deliveries.row[k]]
+        self.seen.append(
+            (pool_deliveries.pool[k], pool_deliveries.victim[k], pool_deliveries.message[k], *row)
+        )
 
 
 def waves(plan: ExecutionPlan) -> list[tuple[I64, range]]:
     """Return the tasks and the pool deliveries of each wave."""
-    tasks, sightings = plan.task_offsets, plan.sighting_offsets
+    tasks, pool_deliveries = plan.task_offsets, plan.pool_delivery_offsets
     return [
-        (plan.order[tasks[w] : tasks[w + 1]], range(sightings[w], sightings[w + 1]))
+        (plan.order[tasks[w] : tasks[w + 1]], range(pool_deliveries[w], pool_deliveries[w + 1]))
         for w in range(len(tasks) - 1)
     ]

@@ -210,7 +210,7 @@ def check_policy(
 
 def _configured(case: PolicyCase, *, updates: int | None = 12) -> tuple[Policy, NodeSettings]:
     """Return the policy, and the settings that it made, given each node's number of local updates."""
-    policy, settings = case.made(), NodeSettings.none(N_NODES)
+    policy, settings = case.made(), NodeSettings.without_policies(N_NODES)
     known: I64 | None = None if updates is None else np.full(N_NODES, updates)
     policy.configure(settings, training=TrainingSettings(), updates=known)
     return policy, settings
@@ -220,7 +220,7 @@ def other_nodes_train_as_before(case: PolicyCase) -> None:
     """Change only the settings of its own nodes, to numbers that are not negative."""
     _, settings = _configured(case)
     others = np.setdiff1d(np.arange(N_NODES), NODES)
-    for name, plain in vars(NodeSettings.none(N_NODES)).items():
+    for name, plain in vars(NodeSettings.without_policies(N_NODES)).items():
         found = getattr(settings, name)
         assert (found[others] == plain[others]).all(), f"{name} of other nodes is {found[others]}."
         assert (found >= 0).all(), f"Found {name} {found}."

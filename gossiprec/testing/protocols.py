@@ -88,16 +88,16 @@ def roles_have_behaviours(case: ProtocolCase) -> None:
     assert made.roles.shape == (made.n_nodes,), (
         f"Found roles of shape {made.roles.shape}, nodes are {made.n_nodes}."
     )
-    roles, known = set(made.roles.tolist()), len(made.behaviours)
+    roles, known = set(made.roles.tolist()), len(made.role_behaviours)
     assert roles == set(range(known)), f"Found roles {sorted(roles)} for {known} behaviours."
-    assert all(isinstance(part, Behaviour) for part in made.behaviours), f"Found {made.behaviours}."
+    assert all(isinstance(part, Behaviour) for part in made.role_behaviours), f"Found {made.role_behaviours}."
 
 
 def deliveries_merge_and_pushes_send(case: ProtocolCase) -> None:
     """Merge only on a receive, once, and send by a push: on each wake that sends, and with an answer."""
     made, answering = case.made(), _answering(case)
     for node, role in enumerate(made.roles):
-        on_wake, *on_receives = operations_by_slot(made.behaviours)[role]
+        on_wake, *on_receives = operations_by_slot(made.role_behaviours)[role]
         assert not MERGING & set(on_wake), f"Node {node} merges on its wake, when it receives nothing."
         for on_receive in on_receives:
             merges = [op for op in on_receive if op in MERGING]
@@ -203,7 +203,7 @@ def _played(made: Protocol, segments: list[TapeSegment], inline: bool) -> Iterat
     for segment in segments:
         plans.run(planning.plan(segment), planning.capacity)
         naive.play(segment)
-        yield plans.rows[planning.current], naive.values
+        yield plans.rows[planning.current_rows], naive.values
 
 
 def the_fraction_met_is_a_share_that_grows(case: ProtocolCase) -> None:

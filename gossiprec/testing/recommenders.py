@@ -203,7 +203,7 @@ def clients_change_none_of_their_inputs(checked: _Checked) -> None:
     assert recommender is not None
     assert isinstance(store, UpdateStore)
     before = {name: column.copy() for name, column in drawn.items()}
-    latest, width = int(run.planner.current[-1]), recommender.user_upload_width(work.layout)
+    latest, width = int(run.planner.current_rows[-1]), recommender.user_upload_width(work.layout)
     clients = [
         ClientContext(
             5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
@@ -234,7 +234,7 @@ def _version(run: PreparedRun, *, first: bool = False) -> F32:
     store, model = run.executor.store, run.executor.work.model
     if first:
         return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
-    return store.load(run.planner.current[-1:])[0, store.layout.merged]
+    return store.load(run.planner.current_rows[-1:])[0, store.layout.merged]
 
 
 def _ended(run: PreparedRun) -> F32:
@@ -244,10 +244,10 @@ def _ended(run: PreparedRun) -> F32:
     return np.concatenate([_version(run), store.own.ravel()])
 
 
-def _answers(version: F32, number: int, known: CoordinatorContext, user_upload_width: int) -> ClientAnswers:
+def _answers(version: F32, number: int, context: CoordinatorContext, user_upload_width: int) -> ClientAnswers:
     """Return the answers of a round: none, or the uploads of some clients with unchanged models."""
-    draw, layout = np.random.default_rng(number), known.layout
-    n = known.n_clients // 2 if user_upload_width and number else 0
+    draw, layout = np.random.default_rng(number), context.layout
+    n = context.n_clients // 2 if user_upload_width and number else 0
     nothing = ModelDelta(
         np.zeros(0, np.int32),
         np.zeros((0, layout.item_width), np.float32),
@@ -255,8 +255,8 @@ def _answers(version: F32, number: int, known: CoordinatorContext, user_upload_w
     )
     inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), deltas=[nothing] * n)
     users = draw.normal(0, 1, (n, user_upload_width)).astype(np.float32) if n else None
-    return ClientAnswers(draw.permutation(known.n_clients)[:n], inbox, users)
+    return ClientAnswers(draw.permutation(context.n_clients)[:n], inbox, users)
 
 
-def _round(number: int, known: CoordinatorContext) -> RoundContext:
-    return RoundContext(known.seed, number, 8, known.layout)
+def _round(number: int, context: CoordinatorContext) -> RoundContext:
+    return RoundContext(context.seed, number, 8, context.layout)

@@ -41,7 +41,7 @@ def record_tape(
     network = Network(Latency(times, n_nodes=n, seed=seed), loss=loss, duplication=duplication, seed=seed)
     transport = Transport(network, control.availability)
     if inline is None:
-        inline = transport.instant and not control.replies
+        inline = transport.is_instant and not control.replies
     tape, segments, book = Tape(), list[TapeSegment](), MessageBook.of(control)
     engine = Engine(
         control=book or control,
@@ -80,7 +80,7 @@ def make_test_planner(
     return Planner(
         PlannerOptions(
             roles=control.roles,
-            behaviours=control.behaviours,
+            behaviours=control.role_behaviours,
             weights=control.merge_weights(positives),
             most_updates=np.full(control.n_nodes, NO_LIMIT),
             cost=np.arange(control.n_nodes, dtype=float) % 3,

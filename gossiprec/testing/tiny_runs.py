@@ -118,7 +118,7 @@ def play_to_end(prepared: PreparedRun) -> None:
 def current_models(prepared: PreparedRun) -> F64:
     """Return the present models of all nodes."""
     store = prepared.executor.store
-    return store.load(prepared.planner.current)[:, : store.layout.size].astype(np.float64)
+    return store.load(prepared.planner.current_rows)[:, : store.layout.size].astype(np.float64)
 
 
 def check_some_run_accepts(
@@ -141,7 +141,7 @@ def check_threads(runs: Mapping[str, Mapping[str, Any]]) -> None:
         prepared, _ = run_to_end(run, threads=threads, wave_size=2 + threads)
         if isinstance(prepared.executor.store, UpdateStore):
             nodes = np.arange(prepared.protocol.n_nodes)
-            return prepared.executor.store.models(prepared.planner.current, nodes).astype(np.float64)
+            return prepared.executor.store.models(prepared.planner.current_rows, nodes).astype(np.float64)
         return current_models(prepared)
 
     def play(name: str, run: Mapping[str, Any]) -> None:

@@ -17,14 +17,14 @@ OWN = np.float32([10, 20, 30, 40, 50])
 
 def aggregated(rule, updates, weights):
     changes = [update.change for update in updates]
-    models = np.stack([update.whole for update in updates])
+    models = np.stack([update.model for update in updates])
     return make_aggregator(rule).aggregate(
         OWN, Inbox(models, np.arange(len(updates)), np.array(weights), 0.0, changes)
     )
 
 
 def test_an_update_is_its_version_with_the_touched_rows_replaced():
-    assert SECOND.whole.tolist() == [1, 2, 3, 0, 5]
+    assert SECOND.model.tolist() == [1, 2, 3, 0, 5]
     change: ModelDelta = FIRST.change
     assert (change.rows.tolist(), change.shared.tolist()) == ([[1, 0], [0, 2]], [3])
     assert BASE.tolist() == [1, 2, 3, 4, 5]
@@ -57,7 +57,7 @@ def test_any_columns_of_an_update_are_those_of_the_whole():
 
     for low in range(25):
         for high in range(low + 1, 26):
-            assert update.part(low, high).tolist() == expected[low:high].tolist()
+            assert update.model_columns(low, high).tolist() == expected[low:high].tolist()
 
 
 def test_a_mean_of_updates_is_that_of_the_models_that_they_make():
@@ -74,16 +74,16 @@ def test_a_mean_of_updates_is_that_of_the_models_that_they_make():
     rows, weights = ReceivedModels(updates, 23), np.array([1.0, 5.0, 2.0, 0.5])
     assert isinstance(rows, SummableRows)
     found = make_aggregator("mean").aggregate(bases[0], Inbox(rows, np.arange(4), weights))
-    models = np.stack([update.whole for update in updates])
+    models = np.stack([update.model for update in updates])
     expected = make_aggregator("mean").aggregate(bases[0], Inbox(models, np.arange(4), weights))
 
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
     alone = make_aggregator("mean").aggregate(bases[0], Inbox(rows, np.array([2]), np.array([3.0])))
-    np.testing.assert_allclose(alone, updates[2].whole, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(alone, updates[2].model, rtol=1e-6, atol=1e-7)
 
 
 def test_a_model_without_shared_weights_has_none_to_change():
     update = Update(np.float32([1, 2]), np.int32([1]), np.float32([[5]]), np.float32([]))
 
     assert update.change.shared.tolist() == []
-    assert update.whole.tolist() == [1, 5]
+    assert update.model.tolist() == [1, 5]

@@ -102,7 +102,7 @@ def world_of(
     layout = model.layout(n_items, n_users if user_table else 1)
     arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False, storage=storage)
     arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
-    node_settings, hides_user = NodeSettings.none(n_users + 1), np.zeros(n_users + 1, np.bool_)
+    node_settings, hides_user = NodeSettings.without_policies(n_users + 1), np.zeros(n_users + 1, np.bool_)
     hides_user[list(hidden)] = True
     training = TrainingSettings() if moves is None else SGD_MOVES
     work = ExecutorContext(model, layout, training, model.make_feed(split), arena, seed, node_settings)
@@ -162,7 +162,7 @@ class Receptions:
             merge_message=places,
         )
 
-    def sightings(self, pools) -> PoolDeliveries:
+    def pool_deliveries(self, pools) -> PoolDeliveries:
         """Return what each pool (a list of members) sees, in order of arrival."""
         seen = [
             (pool, self.sender[m], m, m)
@@ -181,10 +181,10 @@ class Receptions:
 def started(attack, world: Observed, received: Receptions, first_pool=0) -> AttackHook:
     """Return an attack as a run shows it what its own nodes receive, told of their meetings and no others."""
     deliveries = MessageIndex(received.meetings.n_messages)
-    deliveries.learn(received.meetings)
+    deliveries.note_deliveries(received.meetings)
     meter = AttackHook(attack, world.layout, world.hides_user, deliveries, first_pool)
     attack.warm_up()
-    attack.allocate(meter.known(received.meetings))
+    attack.allocate(meter.deliveries_to_own_nodes(received.meetings))
     return meter
 
 
@@ -208,8 +208,8 @@ def see(meter: AttackHook, world: Observed, received: Receptions, upto=None, fir
         while last < upto and received.receiver[last] not in received.receiver[first:last]:
             last += 1
         meter.observe(rows, program, np.arange(first, last))
-        sightings = received.sightings(meter.attack.pools if pools is None else pools)
-        meter.observe_pools(rows, sightings, *np.searchsorted(sightings.message, [first, last]))
+        pool_deliveries = received.pool_deliveries(meter.attack.pools if pools is None else pools)
+        meter.observe_pools(rows, pool_deliveries, *np.searchsorted(pool_deliveries.message, [first, last]))
         first = last
 
 

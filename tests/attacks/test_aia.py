@@ -56,9 +56,9 @@ def shown(world, rows, programs, **options):
     receiver = np.full(len(message), N_USERS, np.int32)
     meetings = KnownDeliveries(message, sender, receiver, message.astype(float), len(message))
     deliveries = MessageIndex(len(message))
-    deliveries.learn(meetings)
+    deliveries.note_deliveries(meetings)
     meter = AttackHook(attack, world.layout, world.hides_user, deliveries, 0)
-    attack.allocate(meter.known(meetings))
+    attack.allocate(meter.deliveries_to_own_nodes(meetings))
     for program in programs:
         meter.observe(rows, program, np.array([0]))
     return attack

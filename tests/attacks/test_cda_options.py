@@ -146,7 +146,7 @@ def test_reference_items_are_distinct_and_outside_the_targets():
     world = make_world()
     chosen = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
     for user in range(N_USERS):
-        own, references = chosen.parts(user)
+        own, references = chosen.targets_and_references(user)
         assert own.tolist() == world.targets[user].tolist()
         assert len(set(references.tolist())) == 8
         assert not set(references.tolist()) & set(own.tolist())
@@ -158,15 +158,15 @@ def test_a_users_reference_items_do_not_depend_on_the_other_adversaries():
     together = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
     alone = TargetItems.of(world.feed_of_nodes(np.array([4])), np.array([4]), n_references=8, seed=0)
 
-    assert alone.parts(0)[1].tolist() == together.parts(4)[1].tolist()
-    assert together.parts(3)[1].tolist() != together.parts(4)[1].tolist()
+    assert alone.targets_and_references(0)[1].tolist() == together.targets_and_references(4)[1].tolist()
+    assert together.targets_and_references(3)[1].tolist() != together.targets_and_references(4)[1].tolist()
 
 
 def test_all_reference_items_are_all_the_others():
     world = make_world()
     chosen = TargetItems.of(world.feed, np.array([5, 2]), n_references="all", seed=0)
     for place, user in enumerate((5, 2)):
-        own, references = chosen.parts(place)
+        own, references = chosen.targets_and_references(place)
         assert own.tolist() == world.targets[user].tolist()
         assert sorted([*own.tolist(), *references.tolist()]) == list(range(N_ITEMS))
 

@@ -166,7 +166,7 @@ def test_a_single_adversary_fits_to_the_first_model_it_receives_and_again_when_t
     # Adversary 0 hears of hidden victims in messages 1, 3, 5, 7, 9, 11, sent at these times; it fits at 1, 5 and 9.
     users = {m: naive_fit(world, 0, received.rows[m], number) for number, m in enumerate((1, 5, 9))}
     looked_with = {2: (11, 9), 3: (9, 9), 5: (7, 5)}  # victim: its last message, and the fit in force
-    own, references = targets.parts(0)
+    own, references = targets.targets_and_references(0)
     for ranking in shown:
         for victim, (last, fit) in looked_with.items():
             model = closed_form(received.versions(victim, [0], last + 1), ranking.momentum)
@@ -211,7 +211,7 @@ def test_a_coalition_member_fits_to_its_present_model_however_often_it_has_looke
         assert ranking.scores.tobytes() == alone.scores.tobytes()
     for a, member in enumerate(MEMBERS):
         user = naive_fit(world, member, world.own[member], 0)
-        own, references = targets.parts(a)
+        own, references = targets.targets_and_references(a)
         for ranking in shown:
             for victim in set(HIDDEN) - {member}:
                 model = closed_form(received.versions(victim, MEMBERS, 12), ranking.momentum)
@@ -252,7 +252,12 @@ def test_own_embedding_looks_with_the_adversarys_model_as_merged_so_far(form, us
         own[part] = 0.5 * own[part] + 0.5 * received.rows[message, part]
     for ranking in attack.attack.rankings():
         expected = score_with(
-            world, received.rows[2], own[:8], own[layout.shared], *targets.parts(0), ranking.relevance
+            world,
+            received.rows[2],
+            own[:8],
+            own[layout.shared],
+            *targets.targets_and_references(0),
+            ranking.relevance,
         )
         assert ranking.scores[0, 2] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
@@ -268,7 +273,9 @@ def test_own_embedding_of_a_coalition_changes_with_its_models(form):
     for ranking in attack.attack.rankings():
         model = closed_form(received.versions(3, MEMBERS, 12), ranking.momentum)
         own = world.own[1]
-        expected = score_with(world, model, own[:8], own[layout.shared], *targets.parts(1), ranking.relevance)
+        expected = score_with(
+            world, model, own[:8], own[layout.shared], *targets.targets_and_references(1), ranking.relevance
+        )
         assert ranking.scores[1, 3] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
@@ -293,7 +300,12 @@ def test_accomplices_of_the_coordinator_look_with_their_own_rows(form, user_tabl
             for victim in set(HIDDEN) - {a}:
                 model = closed_form(received.versions(victim, [N_USERS], 2 * N_USERS), ranking.momentum)
                 expected = score_with(
-                    world, model, user, own[layout.shared], *targets.parts(a), ranking.relevance
+                    world,
+                    model,
+                    user,
+                    own[layout.shared],
+                    *targets.targets_and_references(a),
+                    ranking.relevance,
                 )
                 assert ranking.scores[a, victim] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
@@ -304,10 +316,10 @@ def trained_alone(world, items, executor, seed):
     arena = Arena(world.layout, n_nodes=1, capacity=1, moments=True)
     work.model.fill_rows(arena.rows, world.layout, seed)
     feed = PointwiseFeed(Ragged(np.array([0, len(items)]), items), N_ITEMS)
-    alone = replace(work, feed=feed, arena=arena, seed=seed, node_settings=NodeSettings.none(1))
+    alone = replace(work, feed=feed, arena=arena, seed=seed, node_settings=NodeSettings.without_policies(1))
     for update in range(fictive_users.PAPER_EPOCHS):
         make_executor(executor, alone).run(
-            Program.updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
+            Program.of_updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
         )
     return arena.rows[0]
 

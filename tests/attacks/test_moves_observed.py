@@ -194,12 +194,12 @@ def test_targets_are_the_own_moves_and_references_begin_where_own_moves_begin():
 def test_a_kept_row_for_everything_asked_and_each_once(references):
     world = make_city()
     targets = TargetItems.of(world.feed, np.arange(N_USERS), n_references=references, seed=0)
-    kept = targets.kept
+    kept = targets.kept_items
     for a in range(N_USERS):
         mine = kept.items[kept.offsets[a] : kept.offsets[a + 1]]
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
         assert len(set(mine.tolist())) == len(mine)
-        assert mine[kept.asked[asked]].tolist() == targets.items[asked].tolist()
+        assert mine[kept.query_rows[asked]].tolist() == targets.items[asked].tolist()
         before, places = targets.contexts["previous"][asked], kept.contexts["previous"][asked]
         known = before >= 0
         assert known.any()

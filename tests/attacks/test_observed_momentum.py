@@ -48,7 +48,7 @@ def naive_scores(world, seen, adversaries, beta, rule, logits):
     targets = TargetItems.of(world.feed, adversaries, n_references=8, seed=world.seed)
     expected = np.full((len(adversaries), N_USERS), np.nan, np.float32)
     for a, adversary in enumerate(adversaries):
-        own, references = targets.parts(a)
+        own, references = targets.targets_and_references(a)
         for victim in set(range(N_USERS)) - {int(adversary)}:
             versions = seen(adversary, victim)
             if len(versions):
@@ -98,11 +98,11 @@ def test_after_each_reception_a_coalition_scores_the_closed_form_of_momentum(for
         attack_on(world, received, "coalition", first_pool, members=members)
         for first_pool, members in enumerate(COALITIONS)
     ]
-    sightings, logits = received.sightings(COALITIONS), {}
+    pool_deliveries, logits = received.pool_deliveries(COALITIONS), {}
     for m in range(len(pairs)):
-        first, last = np.searchsorted(sightings.message, [m, m + 1])
+        first, last = np.searchsorted(pool_deliveries.message, [m, m + 1])
         for attack, members in zip(attacks, COALITIONS, strict=True):
-            attack.observe_pools(received.rows, sightings, first, last)
+            attack.observe_pools(received.rows, pool_deliveries, first, last)
             assert_as_defined(
                 world,
                 attack.attack.rankings(),

@@ -66,21 +66,21 @@ class Gap(Toy):
 
 @inline
 def score_by_product(vector, user, user_at, shared, shared_at, queries, dim, scores):
-    asked = queries.items
-    for j in range(len(asked)):
+    queries = queries.items
+    for j in range(len(queries)):
         total = float32(0.0)
         for k in range(dim):
-            total += user[user_at + k] * vector[(1 + asked[j]) * dim + k]
+            total += user[user_at + k] * vector[(1 + queries[j]) * dim + k]
         scores[j] = shared[shared_at] * total
 
 
 @inline
 def score_by_gap(vector, user, user_at, shared, shared_at, queries, dim, scores):
-    asked = queries.items
-    for j in range(len(asked)):
+    queries = queries.items
+    for j in range(len(queries)):
         total = float32(0.0)
         for k in range(dim):
-            total += (user[user_at + k] - vector[(1 + asked[j]) * dim + k]) ** 2
+            total += (user[user_at + k] - vector[(1 + queries[j]) * dim + k]) ** 2
         scores[j] = -shared[shared_at] * total
 
 
@@ -95,24 +95,24 @@ class ToyKernels(ModelKernels):
     fit_user = keep_start
 
     @classmethod
-    def lacks(cls, training, storage, ways, layout):
+    def missing_feature(cls, training, storage, ways, layout):
         return None
 
-    def run(self, program, tasks, update):
+    def merge_and_train(self, program, tasks, update_numbers):
         make_executor("reference", self.work).run(program, tasks)
 
-    def scores(self, query):
+    def predict_scores(self, query):
         return make_executor("reference", self.work).score(query)
 
-    def rank(self, victims, asked, latest):
+    def rank(self, victims, queries, latest):
         layout, near = self.work.layout, type(self.work.model).near
         for row, victim in zip(victims.row, victims.ids, strict=True):
             items = victims.rows[row, layout.items].reshape(-1, 3)
             for a, user in enumerate(victims.users):
                 factor = victims.shared_of[a] if len(victims.shared_of) else victims.rows[row, layout.shared]
-                kept = asked.items[asked.offsets[a] : asked.offsets[a + 1]]
-                scores, n = (factor * near(user, items[kept]))[None], asked.n_targets[a]
-                for r, code in enumerate(asked.rules):
+                kept = queries.items[queries.offsets[a] : queries.offsets[a + 1]]
+                scores, n = (factor * near(user, items[kept]))[None], queries.n_targets[a]
+                for r, code in enumerate(queries.rules):
                     latest[r, a, victim] = RELEVANCE[RULES[code]](scores[:, :n], scores[:, n:])[0]
 
 

@@ -44,7 +44,7 @@ def planted(*, form, hidden):
         trained[:, tables] = trained[:, tables].mean(axis=0)
         for u in range(N):
             seed = N * meeting + u
-            trained[u] = eager.trained(world.feed.for_user(u), trained[u], updates=10, seed=seed)
+            trained[u] = eager.train_like_node(world.feed.for_user(u), trained[u], updates=10, seed=seed)
     world.own[:N] = trained
     world.own[N] = trained.mean(axis=0)
     pairs = [(v, u) for v in range(N) for u in (*range(N), N) if u != v]

@@ -25,7 +25,9 @@ def planted(*, form):
     world = world_of(targets, GROUPS * TASTES, form=form, coordinator=N, hidden=range(N))
     start = world.scorer.model.initial_rows(world.layout, 1, 0)[0]  # one for all: merged models agree on axes
     eager = trainer(world, learning_rate=0.05)
-    trained = np.stack([eager.trained(world.feed.for_user(u), start, updates=10, seed=u) for u in range(N)])
+    trained = np.stack(
+        [eager.train_like_node(world.feed.for_user(u), start, updates=10, seed=u) for u in range(N)]
+    )
     world.own[:N] = trained
     world.own[N] = trained.mean(axis=0)
     pairs = [(v, u) for v in range(N) for u in (*range(N), N) if u != v]

@@ -27,7 +27,7 @@ def naive(updates, shares):
     """Return the same: all changes in their order, then each version, the one seen first at first."""
     total, parts = np.zeros(len(updates[0].base)), {}
     for update, share in zip(updates, shares, strict=True):
-        total += share * (update.whole.astype(np.float64) - update.base)
+        total += share * (update.model.astype(np.float64) - update.base)
         parts.setdefault(id(update.base), [update.base, 0.0])[1] += share
     for version, share in parts.values():
         total += version.astype(np.float64) * share

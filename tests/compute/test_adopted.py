@@ -37,4 +37,4 @@ def test_it_is_the_last_that_replaces_its_own_or_else_its_own(seed):
     draw = np.random.default_rng(seed)
     program = program_of(draw, 30)
     for tasks in (np.arange(30), np.sort(draw.choice(30, 7, replace=False)), np.zeros(0, np.int64)):
-        assert program.adopted(tasks).tolist() == [adopted_last(program, task) for task in tasks]
+        assert program.adopted_rows(tasks).tolist() == [adopted_last(program, task) for task in tasks]

@@ -60,7 +60,7 @@ def merging(rng, capacity):
 
 def train(arena, nodes, targets, seed):
     """Change rows and moments as training does, in the tensors of an arena, which is told so before."""
-    arena.note(replace(Program.updates(nodes, nodes), target=targets))
+    arena.note_changes(replace(Program.of_updates(nodes, nodes), target=targets))
     stored = arena if isinstance(arena, DeviceArena) else HostRows(arena, DEVICE)
     step = torch.from_numpy(values(seed, len(nodes)))[:, : LAYOUT.size].to(DEVICE)
     rows, moments = stored.take(targets), stored.take_moments(nodes)
@@ -110,18 +110,18 @@ def read(what, rng, arena):
     some = dealt(rng, capacity)[: rng.integers(1, 6)]
     current, one, program = np.arange(capacity), np.ones(len(some)), merging(rng, capacity)
     received = program.merge_row[: program.merge_offsets[1]]
-    sightings = PoolDeliveries(*(some.astype(np.int32) for _ in range(4)))
+    pool_deliveries = PoolDeliveries(*(some.astype(np.int32) for _ in range(4)))
     readers = {
         "load": lambda: arena.load(some),
         "models": lambda: arena.models(current, some),
         "scoring_view": lambda: arena.scoring_view(current, some).rows[some],
         "inbox": lambda: arena.inbox(some, one, 1.0).rows[some],
-        "merged": lambda: arena.merged(int(some[0])),
+        "merged": lambda: arena.merged_columns(int(some[0])),
         "rows_of_tasks": lambda: arena.rows_of_tasks(program, np.zeros(1, int))[
             [program.source[0], *received]
         ],
         "iter_pool_rows": lambda: next(
-            rows[some[1:]] for rows, *_ in arena.iter_pool_rows(sightings, 1, len(some))
+            rows[some[1:]] for rows, *_ in arena.iter_pool_rows(pool_deliveries, 1, len(some))
         ),
         "checkpoint": lambda: np.concatenate([part.ravel() for part in kept(arena, np.sort(some)).values()]),
     }

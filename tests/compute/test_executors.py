@@ -252,7 +252,9 @@ def after_update(name, world, number):
     """Return the nodes' rows after a local update of each from their first models."""
     executor = supporting(name, world)
     nodes = np.arange(world.n_nodes, dtype=np.int32)
-    executor.run(Program.updates(nodes, np.full(world.n_nodes, number, np.int32)), np.arange(world.n_nodes))
+    executor.run(
+        Program.of_updates(nodes, np.full(world.n_nodes, number, np.int32)), np.arange(world.n_nodes)
+    )
     return up_to_date(executor.work.arena).rows[: world.n_nodes].tobytes()
 
 

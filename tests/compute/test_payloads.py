@@ -46,11 +46,11 @@ def handles(*numbers):
 def test_a_version_comes_under_all_handles_that_stand_for_it_with_what_is_for_own_clients(stores):
     lead, other = stores
     version = np.arange(lead.n_columns, dtype=np.float32)
-    lead.keep(9, version)
-    lead.attach(9, {"all": np.arange(3.0), "each": np.arange(CLIENTS)[:, None] * 10})
+    lead.store_payload(9, version)
+    lead.attach_extras(9, {"all": np.arange(3.0), "each": np.arange(CLIENTS)[:, None] * 10})
     payloads = make_store_codec(other)
-    payloads.follow(program_of((COORDINATOR, 4, 9, [])), handles(0))
-    payloads.follow(program_of((0, 0, 7, [9]), (1, 7, 8, [])), handles(0, 1))
+    payloads.follow_other_shards(program_of((COORDINATOR, 4, 9, [])), handles(0))
+    payloads.follow_other_shards(program_of((0, 0, 7, [9]), (1, 7, 8, [])), handles(0, 1))
     assert not other.version(8).any()
 
     sent = make_store_codec(lead).pack(handles(9), handles(2, 3))
@@ -67,20 +67,20 @@ def test_an_update_is_of_the_version_that_its_client_was_sent(stores):
     lead, other = stores
     versions = [np.full(lead.n_columns, number, np.float32) for number in (1, 2)]
     for store in stores:
-        store.keep(8, versions[0].copy())
-        store.keep(9, versions[1].copy())
+        store.store_payload(8, versions[0].copy())
+        store.store_payload(9, versions[1].copy())
     update = Update(
         other.version(9), np.array([1, 4], np.int32), np.full((2, WIDTH), 5, np.float32),
         np.full(LAYOUT.n_shared, 6, np.float32), np.array([0.5, 0.25], np.float32),
     )  # fmt: skip
-    other.keep(3, update)
-    make_store_codec(lead).follow(program_of((3, 3, 3, [8, 9])), handles(0))
+    other.store_payload(3, update)
+    make_store_codec(lead).follow_other_shards(program_of((3, 3, 3, [8, 9])), handles(0))
     sent = make_store_codec(other).pack(handles(3), handles(0, 1, COORDINATOR))
     make_store_codec(lead).unpack(handles(3), sent, handles(0, 1, COORDINATOR))
 
-    found = lead.held(3)
+    found = lead.payload(3)
     assert found.base is lead.version(9)
-    np.testing.assert_array_equal(found.whole, update.whole)
+    np.testing.assert_array_equal(found.model, update.model)
     np.testing.assert_array_equal(found.user, update.user)
     assert found.size_bytes == update.size_bytes
     assert sent["versions"] == []
@@ -89,7 +89,7 @@ def test_an_update_is_of_the_version_that_its_client_was_sent(stores):
 def test_what_a_coordinator_publishes_is_unknown_until_it_comes(stores):
     _, other = stores
     before = other.version(4)
-    make_store_codec(other).follow(program_of((COORDINATOR, 4, 4, [])), handles(0))
+    make_store_codec(other).follow_other_shards(program_of((COORDINATOR, 4, 4, [])), handles(0))
 
     assert before.any()
     assert not other.version(4).any()
@@ -99,8 +99,10 @@ def test_handles_that_stood_for_one_version_do_so_after_a_checkpoint(stores):
     lead, other = stores
     one, two = np.ones(lead.n_columns, np.float32), np.ones(lead.n_columns, np.float32)
     for handle, version in ((0, one), (1, two), (2, one)):
-        lead.keep(handle, version)
-    make_store_codec(other).refer(handles(0, 1, 2), make_store_codec(lead).versions(handles(0, 1, 2)))
+        lead.store_payload(handle, version)
+    make_store_codec(other).refer_to_versions(
+        handles(0, 1, 2), make_store_codec(lead).version_numbers(handles(0, 1, 2))
+    )
 
     assert other.version(0) is other.version(2)
     assert other.version(0) is not other.version(1)
@@ -110,13 +112,13 @@ def test_what_was_made_of_a_version_is_let_go_of_and_the_version_is_not(stores):
     lead, _ = stores
     version = lead.version(0)
     nothing = np.zeros(0, np.int32), np.zeros((0, WIDTH), np.float32), np.ones(LAYOUT.n_shared, np.float32)
-    lead.keep(2, Update(version, *nothing))
+    lead.store_payload(2, Update(version, *nothing))
     payloads = make_store_codec(lead)
-    assert payloads.made(handles(0, 2, 3)).tolist() == [2]
+    assert payloads.result_handles(handles(0, 2, 3)).tolist() == [2]
     lead.discard(handles(2, 3))
 
-    assert lead.held(2) is version
-    assert payloads.made(handles(0, 2, 3)).tolist() == []
+    assert lead.payload(2) is version
+    assert payloads.result_handles(handles(0, 2, 3)).tolist() == []
 
 
 def test_moments_and_steps_of_clients_go_with_their_rows(stores):
@@ -124,7 +126,7 @@ def test_moments_and_steps_of_clients_go_with_their_rows(stores):
     some = handles(2, 3)
     for name, value in (("own", 1), ("first", 2), ("second", 3), ("steps", 4)):
         getattr(other, name)[some] = value
-    make_store_codec(lead).restore(some, make_store_codec(other).state(some))
+    make_store_codec(lead).restore_outside_handles(some, make_store_codec(other).state_outside_handles(some))
 
     for name, value in (("own", 1), ("first", 2), ("second", 3), ("steps", 4)):
         assert (getattr(lead, name)[some] == value).all()

@@ -166,8 +166,8 @@ def test_a_pool_sees_the_copies_of_a_push_once():
     pair.tape.deliver(2.0, 2, 2)
     plan = pair.plan()
 
-    assert plan.sightings.message.tolist() == [0, 2]
-    assert plan.sightings.victim.tolist() == [0, 0]
+    assert plan.pool_deliveries.message.tolist() == [0, 2]
+    assert plan.pool_deliveries.victim.tolist() == [0, 0]
 
 
 def test_early_merging_keeps_the_rows_few_and_the_models_the_same():
@@ -180,7 +180,7 @@ def test_early_merging_keeps_the_rows_few_and_the_models_the_same():
     for made in (few, many):
         plans = ShuffledPlanRunner(8)
         plans.run(made.plan(segments[0]), made.capacity)
-        found.append(plans.rows[made.current])
+        found.append(plans.rows[made.current_rows])
 
     assert few.rows_used < many.rows_used
     np.testing.assert_array_equal(*found)
@@ -202,7 +202,7 @@ def test_rows_grow_in_the_middle_of_a_segment(law, latency, wakes):
     naive.play(segments[0])
 
     assert before < 4 * 40 <= made.rows_used <= made.capacity
-    np.testing.assert_array_equal(plans.rows[made.current], naive.values)
+    np.testing.assert_array_equal(plans.rows[made.current_rows], naive.values)
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_the_compiled_loop_makes_the_same_plans(name, latency, special):
 def flat(plan):
     """Return the arrays of a plan."""
     parts = [getattr(plan.program, field.name) for field in dataclasses.fields(plan.program)]
-    parts += [getattr(plan.sightings, field.name) for field in dataclasses.fields(plan.sightings)]
-    return [*parts, plan.order, plan.task_offsets, plan.sighting_offsets]
+    parts += [getattr(plan.pool_deliveries, field.name) for field in dataclasses.fields(plan.pool_deliveries)]
+    return [*parts, plan.order, plan.task_offsets, plan.pool_delivery_offsets]
 
 
 def shares_after_three_arrivals(average, merge, *, wakes_between=False):

@@ -227,7 +227,7 @@ def test_a_treatment_of_some_nodes_changes_no_byte_of_the_others(name):
 
     mixed = run_waves(make_executor(name, replace(world, **FOR_KIND).workload()), waves)
 
-    untouched = replace(world, **FOR_KIND).node_settings().kinds == 0
+    untouched = replace(world, **FOR_KIND).node_settings().training_modes == 0
     assert 0 < untouched.sum() < 12
     for now, before in ((mixed.rows, plain.rows), (mixed.first, plain.first), (mixed.second, plain.second)):
         assert same(name, now[:12][untouched].tobytes(), before[:12][untouched].tobytes())

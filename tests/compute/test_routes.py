@@ -50,7 +50,7 @@ def came(route):
 
 def test_what_another_shard_merges_is_sent_and_nothing_else():
     plan = plan_of([(0, 0, [1]), (2, 2, [1, 3])])
-    there, here = routes(1).of(plan), routes(0).of(plan)
+    there, here = routes(1).shard_plan(plan), routes(0).shard_plan(plan)
 
     assert sent(here) == [(0, 1, 0, [1])]
     assert came(there) == [(0, 0, [1])]
@@ -58,7 +58,7 @@ def test_what_another_shard_merges_is_sent_and_nothing_else():
 
 
 def test_tasks_wait_only_for_what_comes_in():
-    route = routes(1).of(plan_of([(2, 2, [1]), (3, 3, [2])]))
+    route = routes(1).shard_plan(plan_of([(2, 2, [1]), (3, 3, [2])]))
 
     assert route.waves[0].ready.tolist() == [1]
     assert route.waves[0].waiting.tolist() == [0]
@@ -68,35 +68,35 @@ def test_a_version_travels_once_until_it_is_written_again():
     here = routes(0)
     plan = plan_of([(2, 2, [0])], [(3, 3, [0])], [(0, 0, [])], [(2, 2, [0])])
 
-    assert sent(here.of(plan)) == [(0, 1, 0, [0]), (3, 1, 3, [0])]
-    assert sent(here.of(plan_of([(3, 3, [0])]))) == []
+    assert sent(here.shard_plan(plan)) == [(0, 1, 0, [0]), (3, 1, 3, [0])]
+    assert sent(here.shard_plan(plan_of([(3, 3, [0])]))) == []
 
 
 def test_rows_leave_a_wave_ahead_or_as_soon_as_they_are_written():
     plan = plan_of([(0, 0, [])], [(1, 1, [])], [(2, 2, [0])], [(3, 3, [1])], [(0, 0, [])], [(3, 3, [0])])
 
-    assert sent(routes(0).of(plan)) == [(1, 1, 2, [0]), (2, 1, 3, [1]), (5, 1, 5, [0])]
+    assert sent(routes(0).shard_plan(plan)) == [(1, 1, 2, [0]), (2, 1, 3, [1]), (5, 1, 5, [0])]
 
 
 def test_a_copy_is_outdated_when_its_owner_writes_again_and_a_row_of_one_s_own_never():
     plan = plan_of([(2, 2, [0])], [(0, 0, []), (1, 1, []), (3, 3, [])], [(0, 0, [])])
 
-    assert [wave.outdated.tolist() for wave in routes(1).of(plan).waves] == [[], [0], []]
-    assert [wave.outdated.tolist() for wave in routes(0).of(plan).waves] == [[], [], []]
+    assert [wave.outdated.tolist() for wave in routes(1).shard_plan(plan).waves] == [[], [0], []]
+    assert [wave.outdated.tolist() for wave in routes(0).shard_plan(plan).waves] == [[], [], []]
 
 
 def test_what_pools_see_comes_to_shard_0():
     plan = plan_of([(0, 0, [])], sighted=[(0, 3)])
 
-    assert came(routes(0).of(plan)) == [(1, 0, [3])]
-    assert sent(routes(1).of(plan)) == [(0, 0, 0, [3])]
+    assert came(routes(0).shard_plan(plan)) == [(1, 0, [3])]
+    assert sent(routes(1).shard_plan(plan)) == [(0, 0, 0, [3])]
 
 
 def test_a_row_belongs_to_whom_it_was_written_by_last():
     here = routes(0)
-    here.of(plan_of([(2, 4, [])]))
+    here.shard_plan(plan_of([(2, 4, [])]))
 
-    assert here.owner(np.array([0, 2, 4])).tolist() == [0, 1, 1]
+    assert here.last_writing_shard(np.array([0, 2, 4])).tolist() == [0, 1, 1]
     assert here.holds(np.array([0, 2, 4])).tolist() == [True, False, False]
 
 
@@ -110,7 +110,7 @@ def test_what_one_sends_is_what_the_other_expects(seed):
             [(int(node), int(node), rng.integers(0, 8, 2).tolist()) for node in rng.permutation(8)[:3]]
             for _ in range(4)
         ]
-        found = [some.of(plan_of(*waves, sighted=[(1, 5), (2, 0)])) for some in each]
+        found = [some.shard_plan(plan_of(*waves, sighted=[(1, 5), (2, 0)])) for some in each]
         out = sorted((me, *rest) for me, route in enumerate(found) for _, *rest in sent(route))
         due = sorted(
             (shard, me, wave, rows) for me, route in enumerate(found) for shard, wave, rows in came(route)

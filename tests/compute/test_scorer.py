@@ -92,13 +92,13 @@ def test_it_trains_as_a_node_with_these_data_would_and_touches_nobody(name, mode
     work = executor.work
     before = work.arena.rows.copy()
 
-    found = Scorer(executor).trained(work.feed.for_user(0), before[0], updates=2, seed=work.seed)
+    found = Scorer(executor).train_like_node(work.feed.for_user(0), before[0], updates=2, seed=work.seed)
 
     assert work.arena.rows.tobytes() == before.tobytes()
     assert not work.arena.steps.any()
     for update in range(2):
         executor.run(
-            Program.updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
+            Program.of_updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
         )
     assert found.tobytes() == work.arena.rows[0].tobytes() != before[0].tobytes()
 
@@ -113,7 +113,7 @@ def test_noise_and_clipping_of_the_run_are_not_those_of_models_trained_apart(nam
     start = plain.work.arena.rows[0]
 
     one, other = (
-        Scorer(e).trained(e.work.feed.for_user(0), start, updates=1, seed=3) for e in (treated, plain)
+        Scorer(e).train_like_node(e.work.feed.for_user(0), start, updates=1, seed=3) for e in (treated, plain)
     )
 
     assert one.tobytes() == other.tobytes()

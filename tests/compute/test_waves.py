@@ -21,9 +21,9 @@ class FakeExecutor:
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
         self.store = SimpleNamespace(
-            iter_pool_rows=lambda *sightings: [(rows, *sightings)],
+            iter_pool_rows=lambda *pool_deliveries: [(rows, *pool_deliveries)],
             rows_of_tasks=lambda program, tasks: rows,
-            note=lambda program: None,
+            note_changes=lambda program: None,
         )
         self.calls = []
 
@@ -39,13 +39,13 @@ class Notebook(DeliveryHook):
         self.observed = []
         self.sighted = []
         self.run_before = []  # of what is observed
-        self.ran_at_sight = []  # with the number of each sighting
+        self.ran_at_sight = []  # with the number of each pool delivery
 
     def observe(self, rows, program, tasks):
         self.observed += tasks.tolist()
         self.run_before += [t for _, ran in self._executor.calls for t in ran if t in tasks]
 
-    def observe_pools(self, rows, sightings, first, last):
+    def observe_pools(self, rows, pool_deliveries, first, last):
         self.sighted += range(first, last)
         ran = {t for _, tasks in list(self._executor.calls) for t in tasks}
         self.ran_at_sight += [(number, ran) for number in range(first, last)]
@@ -64,7 +64,7 @@ def threads(request):
 
 
 @pytest.mark.parametrize("wave_size", [None, 1, 3])
-def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, threads, wave_size):
+def test_every_task_and_pool_delivery_is_carried_out_once_wave_after_wave(plan, threads, wave_size):
     executor = FakeExecutor()
     notebook = Notebook(executor)
     WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=wave_size)).run(plan)
@@ -74,7 +74,7 @@ def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, threa
     assert sorted(ran) == list(range(len(plan.order)))
     assert [wave_of[t] for t in ran] == sorted(wave_of.values())
     assert sorted(notebook.observed) == sorted(ran)
-    assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
+    assert sorted(notebook.sighted) == list(range(len(plan.pool_deliveries.row)))
 
 
 def test_what_is_seen_is_shown_where_nothing_is_run(plan, threads):
@@ -84,7 +84,7 @@ def test_what_is_seen_is_shown_where_nothing_is_run(plan, threads):
     WaveRunner(executor, [notebook], WaveOptions(threads=threads, wave_size=None)).run(idle)
 
     assert executor.calls == []
-    assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
+    assert sorted(notebook.sighted) == list(range(len(plan.pool_deliveries.row)))
 
 
 def test_watchers_see_before_the_executor_overwrites(plan, threads):
@@ -120,7 +120,7 @@ def test_a_wave_calls_other_threads_once_for_what_is_seen_and_what_is_run(plan, 
 
     apart = sum(1 for tasks, seen in waves(plan) if len(tasks) and len(seen)) if divides else 0
     assert threads.calls == len(waves(plan)) + apart > 1
-    assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
+    assert sorted(notebook.sighted) == list(range(len(plan.pool_deliveries.row)))
 
 
 @pytest.mark.parametrize("wave_size", [1, 3])

@@ -101,7 +101,7 @@ class World:
 
     def node_settings(self) -> NodeSettings:
         """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
-        node_settings = NodeSettings.none(self.n_nodes)
+        node_settings = NodeSettings.without_policies(self.n_nodes)
         for values, array in [
             (self.drift_penalty, node_settings.drift_penalty),
             (self.clip_norm, node_settings.clip_norm),

@@ -115,7 +115,7 @@ class Onlooker(Attack):
 
     def look(self, seen):
         """Look at what is there to be seen."""
-        users = np.nan_to_num(seen.users()).max(axis=1)
+        users = np.nan_to_num(seen.user_rows()).max(axis=1)
         own = np.array([np.isfinite(seen.own_model(k)).all() for k in range(len(seen))])
         mine = np.array([len(self.mine.positives[node]) for node in seen.receivers])
         items = seen.gather(np.arange(3, dtype=np.int32)).max(axis=(1, 2))

@@ -75,25 +75,25 @@ class AsksForOptions(Gossip):
 
 class LacksARole(Gossip):
     @property
-    def behaviours(self):
-        return [*super().behaviours] * 2
+    def role_behaviours(self):
+        return [*super().role_behaviours] * 2
 
 
 class MergesOnWakes(Gossip):
     @property
-    def behaviours(self):
+    def role_behaviours(self):
         return [Behaviour(on_wake=(Op.BLEND, Op.TRAIN, Op.PUSH), on_receive=(Op.BLEND,))]
 
 
 class MergesTwice(Gossip):
     @property
-    def behaviours(self):
+    def role_behaviours(self):
         return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.BLEND, Op.ADOPT))]
 
 
 class NeverPushes(Gossip):
     @property
-    def behaviours(self):
+    def role_behaviours(self):
         return [Behaviour(on_wake=(Op.TRAIN,), on_receive=(Op.BLEND,))]
 
 

@@ -71,7 +71,9 @@ def test_sampled_metrics_rank_the_same_candidates_by_popularity():
 
 def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
     split = drawn_split()
-    one, again, other = (ORDERS["random"](split, seed).of_all(np.arange(N_USERS)) for seed in (3, 3, 4))
+    one, again, other = (
+        ORDERS["random"](split, seed).scores_of_users(np.arange(N_USERS)) for seed in (3, 3, 4)
+    )
     assert (one == again).all()
     assert len({tuple(row) for row in np.concatenate([one, other]).tolist()}) == 2 * N_USERS
     assert (np.sort(one, axis=1) == np.arange(N_ITEMS)).all()
@@ -91,17 +93,19 @@ def test_in_large_data_too_each_random_order_has_every_item_once(shares, monkeyp
     split = drawn_split()
     monkeypatch.setattr(metric_inputs, "MAX_PAIRS", 0 if shares else 2**26)
     monkeypatch.setattr(metric_inputs, "SHARED_BY", 3)
-    found = ORDERS["random"](split, 3).of_all(np.arange(N_USERS))
+    found = ORDERS["random"](split, 3).scores_of_users(np.arange(N_USERS))
     assert (np.sort(found, axis=1) == np.arange(N_ITEMS)).all()
     assert len(np.unique(found, axis=0)) == N_USERS
-    assert len(np.unique(ORDERS["random"](split, 4).of_all(np.arange(N_USERS)), axis=0)) == N_USERS
+    assert len(np.unique(ORDERS["random"](split, 4).scores_of_users(np.arange(N_USERS)), axis=0)) == N_USERS
 
 
 def test_orders_that_share_permutations_find_what_chance_finds(monkeypatch):
     """A test item is among the first 5 of N at random: 3,000 draws give 5 / N within 5 standard errors."""
     monkeypatch.setattr(metric_inputs, "MAX_PAIRS", 0)
     split = drawn_split()
-    first = [ORDERS["random"](split, seed).of_all(np.arange(N_USERS)) >= N_ITEMS - 5 for seed in range(60)]
+    first = [
+        ORDERS["random"](split, seed).scores_of_users(np.arange(N_USERS)) >= N_ITEMS - 5 for seed in range(60)
+    ]
     share, n = np.mean(first, axis=(0, 1)), 60 * N_USERS
     chance = 5 / N_ITEMS
     assert np.abs(share - chance).max() < 5 * np.sqrt(chance / n)
@@ -112,9 +116,9 @@ def test_candidates_are_scored_as_in_whole_lists():
     candidates = Ragged.from_parts([np.array(some, np.int32) for some in ([3, 9], [9], [0, 149, 3])])
     for order in ORDERS.values():
         made = order(split, 5)
-        whole = made.of_all(np.array([1, 4, 6]))
+        whole = made.scores_of_users(np.array([1, 4, 6]))
         assert (
-            made.of_candidates(np.array([1, 4, 6]), candidates).tolist()
+            made.candidate_scores(np.array([1, 4, 6]), candidates).tolist()
             == whole[[0, 0, 1, 2, 2, 2], candidates.values].tolist()
         )
 
@@ -179,7 +183,7 @@ def test_popularity_on_movielens_1m_is_what_trials_have_found():
     order = ORDERS["popularity"](split, 1)
     ranker = FullRanker(split, [read_metric("recall@20")], np.zeros(0, np.int64))
     blocks = np.array_split(ranker.users, 30)
-    seen = [RelevantRanks(ranker.rank(users, order.of_all(users))[0].seen) for users in blocks]
+    seen = [RelevantRanks(ranker.rank(users, order.scores_of_users(users))[0].seen) for users in blocks]
     found = [
         np.concatenate([MEASURES[name].compute_values(some, 20) for some in seen]).mean()
         for name in ("recall", "ndcg")

@@ -123,7 +123,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
             return 2 * super().loss(p, batch)
 
     class Unseen(MODELS["lightgcn"]):
-        def encode_own(self, p, batch):
+        def encode_client(self, p, batch):
             return p
 
     class Halved(MODELS["mf"]):

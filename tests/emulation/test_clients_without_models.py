@@ -64,7 +64,7 @@ def star(client_model="none", merge="samples", rounds=4, **more):
 def version(prepared):
     """Return the coordinator's present version: its items and shared weights."""
     store = prepared.executor.store
-    return store.load(prepared.planner.current[-1:])[0, store.layout.merged]
+    return store.load(prepared.planner.current_rows[-1:])[0, store.layout.merged]
 
 
 @pytest.mark.parametrize("client_model", slow_except_first(["own", "none"]))
@@ -138,10 +138,10 @@ def test_nothing_is_warmed_up_for_models_that_nobody_trains(monkeypatch):
     def trained(kernels, program, tasks, update):
         raise AssertionError("this is compiled for nothing")
 
-    monkeypatch.setattr(GMFKernels, "run", trained)
+    monkeypatch.setattr(GMFKernels, "merge_and_train", trained)
     run = carried_out(star(training={**SGD, "batch_size": "full"}, executor={"name": "fused"}))
 
-    assert run.executor.kind.name == "fused"
+    assert run.executor.executor_class.name == "fused"
     assert np.abs(version(run)).max() > 0.1
 
 
@@ -261,7 +261,7 @@ def test_a_client_keeps_the_moments_of_its_user_alone(executor):
             torch.autograd.backward(work.model.loss(p, batch))
             of_user.step(), of_version.step()
 
-        answer = store._held[int(prepared.planner.current[3])]
+        answer = store._held[int(prepared.planner.current_rows[3])]
         np.testing.assert_allclose(store.own[3], user.detach(), rtol=0, atol=1e-5)
         np.testing.assert_allclose(answer.rows, items.detach().view(40, 8)[answer.items], rtol=0, atol=1e-5)
         np.testing.assert_allclose(answer.shared[:8], weight.detach(), rtol=0, atol=1e-5)
@@ -351,7 +351,7 @@ def test_a_run_goes_on_where_it_was(merge, observers, tmp_path):
 @pytest.mark.slow
 def test_all_are_measured_with_the_version_that_the_coordinator_has(tmp_path):
     prepared = carried_out(star())
-    store, current = prepared.executor.store, prepared.planner.current
+    store, current = prepared.executor.store, prepared.planner.current_rows
     users = np.array([7, 2])
     rows = store.models(current, users)
     found = store.scoring_view(current, users)
@@ -372,7 +372,7 @@ def test_noise_falls_on_what_an_update_holds(of, executor, tmp_path):
         for policies in ([], [ldp])
     )
     answers = [
-        [run.executor.store.held(int(row)) for row in run.planner.needed_rows] for run in (plain, noisy)
+        [run.executor.store.payload(int(row)) for row in run.planner.needed_rows] for run in (plain, noisy)
     ]
     as_trained, as_sent = (
         {
@@ -493,7 +493,7 @@ def test_private_weights_stay_with_their_client(training, monkeypatch):
     assert (stores[0].own[:, 4] != before[:, 4]).all()
     assert version(runs[0]).shape == (40 * 4,)
     users = np.array([3, 1])
-    found = stores[0].scoring_view(runs[0].planner.current, users)
+    found = stores[0].scoring_view(runs[0].planner.current_rows, users)
     assert found.rows[:, found.layout.private].ravel().tolist() == stores[0].own[users, 4].tolist()
     asked = (found.row, found.user, np.array([0, 40, 80]), np.tile(np.arange(40, dtype=np.int32), 2))
     scores = runs[0].executor.score(ScoreQuery(found.layout, found.rows, *asked)).reshape(2, 40)
@@ -506,7 +506,7 @@ def test_a_checkpoint_holds_what_was_sent_beside_versions_once():
     stores = [prepare(load_scenario(star())).executor.store for _ in range(2)]
     one, other = ({"told": np.full(3, k, np.float32)} for k in range(2))
     for handle, extras in ((0, one), (1, other), (2, one), (4, other)):
-        stores[0].attach(handle, extras)
+        stores[0].attach_extras(handle, extras)
 
     state = stores[0].state(np.arange(4), 0.0)
     stores[1].restore(state)

@@ -210,7 +210,7 @@ def test_an_account_stays_as_it_was_last_told_also_in_another_process():
     policy = LDP(LDP.Options(norm="linf", bound=0.5, scale=0.25), np.array([0, 2]))
     counts, coordinates = np.ones(3, np.int64), np.array([10, 99, 30])
     ledger, later = PrivacyLedger([], 3, [policy]), PrivacyLedger([], 3, [policy])
-    nodes, epsilon = ledger.changes(counts, counts, coordinates)
+    nodes, epsilon = ledger.newly_spent(counts, counts, coordinates)
     assert dict(zip(nodes.tolist(), epsilon.tolist(), strict=True)) == {0: 40.0, 2: 120.0}
 
     told = ledger.summary()
@@ -218,7 +218,7 @@ def test_an_account_stays_as_it_was_last_told_also_in_another_process():
     coordinates += 5  # sent since
     assert ledger.summary() == told == later.summary()
     assert told["coordinates_max"] == 30
-    assert later.changes(counts, counts, np.array([10, 99, 31]))[0].tolist() == [2]
+    assert later.newly_spent(counts, counts, np.array([10, 99, 31]))[0].tolist() == [2]
 
 
 @pytest.mark.parametrize("client_model", ["own", "none"])
@@ -270,7 +270,7 @@ def test_choices_that_follow_items_without_noise_are_stated(name, policy, tmp_pa
 
 def test_each_protocol_says_whether_its_choices_follow_data():
     """What appraises versions, or is told what they are worth, reads items; a new protocol is to be looked at here."""
-    following = {name for name in PROTOCOLS if getattr(PROTOCOLS[name], "merging", None) is Op.SCORE}
+    following = {name for name in PROTOCOLS if getattr(PROTOCOLS[name], "merge_operation", None) is Op.SCORE}
     base = Protocol.choices_follow_data
     said = {name for name in PROTOCOLS if PROTOCOLS[name].choices_follow_data is not base}
     assert said == following == {"pers-gossip"}

@@ -163,8 +163,8 @@ def test_a_node_that_comes_back_reset_has_its_first_version():
             churn={"sessions": {**sessions, "start": "online", "nodes": [0]}, "model": model},
         )
         prepared = carried_out(scenario)
-        rows[model] = prepared.planner.current[0]
-        assert prepared.planner.updates[0] > 0
+        rows[model] = prepared.planner.current_rows[0]
+        assert prepared.planner.update_counts[0] > 0
 
     assert rows["reset"] == prepared.protocol.n_nodes  # where its first version lies
     assert rows["kept"] != prepared.protocol.n_nodes

@@ -54,7 +54,7 @@ def test_an_attack_that_knows_everything_and_one_that_knows_nothing():
     assert ignorant["item_auc"] == 0.5
     assert ignorant["item_precision"] == pytest.approx(share)
     assert (ignorant["item_tpr_at_1"], ignorant["item_tpr_at_0.1"]) == pytest.approx((0.01, 0.001))
-    [(name, nodes, values)] = record.per_node()
+    [(name, nodes, values)] = record.values_per_node()
     assert name == "item_precision[scoring/hub/k=5]"
     assert nodes.tolist() == victims.tolist()
     assert values == pytest.approx(sizes / split.n_items)
@@ -70,7 +70,7 @@ def test_adversaries_on_their_own_may_score_a_pair_each():
     check_item_scores("observers: own", both, (split.n_users, split.n_items), np.array([0, 2]))
     _, record = results(both, split)
 
-    [(_, nodes, _)] = record.per_node()
+    [(_, nodes, _)] = record.values_per_node()
     assert nodes.tolist() == [0, 1]
 
 

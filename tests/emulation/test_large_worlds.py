@@ -100,7 +100,7 @@ def test_candidates_of_a_user_do_not_depend_on_others():
 def test_adversaries_who_come_later_have_their_communities_too():
     split = drawn_split()
     record = AttackRecord(split, 5)
-    record.find(np.array([8, 2]))
+    record.find_communities(np.array([8, 2]))
     row = record.score([ranking(1)], time=0.0, round=0)[1]
     assert row == AttackRecord(split, 5).score([ranking(1)], time=0.0, round=0)[1]
     assert record.score([ranking(1)], time=0.0, round=0)[1] == row

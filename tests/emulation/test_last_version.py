@@ -35,7 +35,7 @@ def test_it_is_the_coordinators_row_by_table(tmp_path, client_model, attackers):
     kept = simulate(scenario, out=tmp_path / "r").version
     prepared = carried_out(scenario)
 
-    store, current = prepared.executor.store, prepared.planner.current
+    store, current = prepared.executor.store, prepared.planner.current_rows
     row = store.load(current[-1:])[0]  # the coordinator is the last node
     parts = [kept[name].ravel() for name in kept if name != "popularity"]
     np.testing.assert_array_equal(np.concatenate(parts), row[store.layout.merged])

@@ -21,11 +21,11 @@ from gossiprec.emulation.estimate.memory import (
     PYTHON,
     TORCH,
     WORKING,
-    available_for,
+    bytes_available_to_run,
     check_event_memory,
     check_memory,
+    figure_bytes,
     peak_rss_mib,
-    pictures_bytes,
 )
 from gossiprec.modes import RunMode
 from gossiprec.scenario import load_scenario
@@ -187,7 +187,9 @@ def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypat
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 400 * MIB)
 
-    assert available_for({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB}) == 438 * MIB
+    assert (
+        bytes_available_to_run({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB}) == 438 * MIB
+    )
     check_memory({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB})
     with pytest.raises(ResourceError, match="but only 438 MiB are available"):
         check_memory({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 101 * MIB})
@@ -213,8 +215,8 @@ def test_pictures_count_as_far_as_the_run_gives_back_less():
     assert 80 * MIB < small["pictures"] < PICTURES * MIB
     assert small_run["pictures"] == pytest.approx(small["pictures"], rel=0.01)
     assert "pictures" not in estimate_run(without).memory_bytes
-    assert pictures_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
-    assert pictures_bytes(with_plots, {"sklearn": 138 * MIB}) == {}
+    assert figure_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
+    assert figure_bytes(with_plots, {"sklearn": 138 * MIB}) == {}
 
 
 def test_models_that_are_trained_stacked_count():

@@ -43,13 +43,13 @@ def test_the_last_answers_make_the_version_that_the_next_push_would_have_sent(wa
     )
     last = [coordinators(prepared) for prepared in (one, without, longer)]
     assert not np.array_equal(last[0], last[1])
-    assert one.planner.updates.tolist() == without.planner.updates.tolist()
+    assert one.planner.update_counts.tolist() == without.planner.update_counts.tolist()
     if way != "slices":  # where a fourth epoch pushes three times
         assert last[0].tobytes() == last[2].tobytes()
 
 
 def coordinators(prepared):
-    return prepared.executor.store.load(prepared.planner.current[-1:])[0]
+    return prepared.executor.store.load(prepared.planner.current_rows[-1:])[0]
 
 
 def test_there_are_as_many_merges_as_pushes(tmp_path):

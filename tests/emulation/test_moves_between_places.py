@@ -68,7 +68,7 @@ def executor_for(split, model="prme-g", name="reference", **options):
         model.make_feed(split),
         arena,
         0,
-        NodeSettings.none(N_USERS),
+        NodeSettings.without_policies(N_USERS),
     )
     return make_executor(name, work)
 

@@ -52,7 +52,7 @@ def executor_for(split, *, user_table=False, seed=0):
     layout = model.layout(split.n_items, N_USERS if user_table else 1)
     arena = Arena(layout, n_nodes=N_USERS + 1, capacity=2 * N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(seed).normal(size=arena.rows.shape)
-    feed, node_settings = PointwiseFeed.of(split), NodeSettings.none(N_USERS + 1)
+    feed, node_settings = PointwiseFeed.of(split), NodeSettings.without_policies(N_USERS + 1)
     work = ExecutorContext(model, layout, TrainingSettings(), feed, arena, seed, node_settings)
     return RecordingExecutor(make_executor("reference", work))
 

@@ -55,7 +55,7 @@ def models_over_time(scenario):
     """Yield the time of each report and the users' models."""
     prepared = prepare(load_scenario(scenario))
     for tick in prepared.schedule.play(prepared.tape_runner().run_segment):
-        yield tick.time, prepared.executor.store.load(prepared.planner.current[:N])
+        yield tick.time, prepared.executor.store.load(prepared.planner.current_rows[:N])
 
 
 def reached_from(run, source, until):

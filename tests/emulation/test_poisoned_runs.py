@@ -103,7 +103,7 @@ def test_poisoners_add_what_the_published_code_adds():
     """One step of plain SGD and the sum of all updates: each poisoner adds -learning rate times its gradient."""
     star = {**STAR, "rounds": 2, "merge": "sum", "participation": 1.0}
     with_, without = (carried_out(poisoned(protocol=star, attackers=a)) for a in ([AHUM], []))
-    found, clean = (run.executor.store.load(run.planner.current[-1:])[0] for run in (with_, without))
+    found, clean = (run.executor.store.load(run.planner.current_rows[-1:])[0] for run in (with_, without))
     layout, work = with_.executor.store.layout, with_.executor.work
     first = MessagePayload.of(work.model.initial_rows(layout, 1, 5)[0], layout, hides_user=True)
     world = poisoner_context(
@@ -313,7 +313,9 @@ def test_a_poisoner_pushes_its_version_and_what_it_adds(run, plain):
     store, found = prepared.executor.store, []
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         last = {sender: row for sender, _, row in looking.seen}
-        found += [(store.load(prepared.planner.current[[n]])[0], last[n]) for n in (N, N + 1) if n in last]
+        found += [
+            (store.load(prepared.planner.current_rows[[n]])[0], last[n]) for n in (N, N + 1) if n in last
+        ]
     layout = store.layout
     added = [sent - own for own, sent in found]
     exact = [row for row in added if np.allclose(row[layout.shared], -0.1, atol=1e-5)]
@@ -326,7 +328,7 @@ def test_a_poisoner_pushes_its_version_and_what_it_adds(run, plain):
     start = prepared.executor.work.model.initial_own(layout, N + K, 5)[0]
     for node in (N, N + 1):
         np.testing.assert_array_equal(
-            store.load(prepared.planner.current[[node]])[0, layout.users], start[node]
+            store.load(prepared.planner.current_rows[[node]])[0, layout.users], start[node]
         )
 
 
@@ -434,7 +436,7 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
         "user": torch.tensor([0]), "items": torch.tensor(samples["items"]).long(),
         "labels": torch.tensor(samples["labels"]), "weights": torch.ones(len(samples["items"])),
     }  # fmt: skip
-    torch.autograd.backward(work.model.loss(work.layout.named(parts), batch))
+    torch.autograd.backward(work.model.loss(work.layout.blocks_by_name(parts), batch))
     moved = 0.05 * np.linalg.norm(parts["items"].grad.numpy(), axis=1)
     assert np.median(norms) == pytest.approx(np.median(moved[moved > 0]), rel=1e-3)
 

@@ -9,7 +9,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.cli import summary_text
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
-from gossiprec.emulation.scoring.utility_summaries import Remarks, few_to_judge
+from gossiprec.emulation.scoring.utility_summaries import Remarks, count_nodes_with_few_candidates
 from gossiprec.report.page import write_report
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_node_utility import (
@@ -39,17 +39,17 @@ def test_users_of_whom_all_scores_are_equal_are_counted(metric):
     executor = executor_for(split)
     utility = UtilityEvaluator(split, [metric], executor, 3)
     utility.measure(CURRENT)
-    assert not len(utility.tied)
+    assert not len(utility.users_with_tied_scores)
 
     rows, shared = executor.work.arena.rows, executor.work.layout.shared
     for user in (1, 4):
         rows[CURRENT[user], shared.start : shared.stop - 1] = 0.0  # logits are the bias alone
     utility.measure(CURRENT)
-    assert utility.tied.tolist() == [1, 4]
+    assert utility.users_with_tied_scores.tolist() == [1, 4]
     looks = [utility.metric_inputs(CURRENT, np.array(some)) for some in ([0, 1, 2], [3, 4, 5, 6])]
     assert [look.tied.tolist() for look in looks] == [[1], [4]]
     utility.measure(CURRENT, looks)
-    assert utility.tied.tolist() == [1, 4]
+    assert utility.users_with_tied_scores.tolist() == [1, 4]
 
 
 def test_one_score_that_differs_is_no_tie():
@@ -61,7 +61,7 @@ def test_one_score_that_differs_is_no_tie():
     items[N_ITEMS // 2] = 2.0
     utility = UtilityEvaluator(split, ["recall@5"], executor, 3)
     utility.measure(CURRENT)
-    assert not len(utility.tied)
+    assert not len(utility.users_with_tied_scores)
 
 
 def test_users_with_no_more_candidates_than_k_are_counted_per_metric():
@@ -70,7 +70,7 @@ def test_users_with_no_more_candidates_than_k_are_counted_per_metric():
     utility = UtilityEvaluator(split, metrics, executor_for(split), 3)
     left = N_ITEMS - len(split.train[6])  # in whole lists test items are candidates, too
     assert left == 7 + len(split.test[6]) == 11
-    assert utility.few_candidates() == {"hr@7": 1, "hr@99": len(TESTED), "recall@11": 1}
+    assert utility.count_users_with_few_candidates() == {"hr@7": 1, "hr@99": len(TESTED), "recall@11": 1}
 
 
 def test_baselines_are_the_metrics_of_orders_as_asked_for():
@@ -82,15 +82,15 @@ def test_baselines_are_the_metrics_of_orders_as_asked_for():
     expected = {
         order: {name: found[f"{name}[{order}]"] for name in metrics[:2]} for order in ("popularity", "random")
     }
-    assert asked.baselines() == expected
-    assert UtilityEvaluator(split, metrics, executor_for(split), 3).baselines() == expected
-    assert UtilityEvaluator(split, ["coverage@5"], executor_for(split), 3).baselines() == {}
+    assert asked.baseline_metrics() == expected
+    assert UtilityEvaluator(split, metrics, executor_for(split), 3).baseline_metrics() == expected
+    assert UtilityEvaluator(split, ["coverage@5"], executor_for(split), 3).baseline_metrics() == {}
 
 
 def test_utility_that_only_equals_an_order_is_not_above_it():
     orders = {"popularity": {"hr@5": 0.3, "ndcg@5": 0.1}, "random": {"hr@5": 0.1, "ndcg@5": 0.2}}
     remarks = Remarks(10, {"hr@5": 0.3, "ndcg@5": 0.15}, orders, {})
-    assert remarks.not_above == {"popularity": ["hr@5"], "random": ["ndcg@5"]}
+    assert remarks.metrics_not_above_baselines == {"popularity": ["hr@5"], "random": ["ndcg@5"]}
     assert [*remarks.notes()] == [
         "utility is not above popularity: hr@5 30.0 % against 30.0 %",
         "utility is not above random: ndcg@5 15.0 % against 20.0 %",
@@ -101,8 +101,8 @@ def test_nodes_that_judge_by_few_candidates_are_counted():
     lists = np.full((5, 31), -1, np.int32)
     for row, size in enumerate([31, 22, 21, 21, 3]):
         lists[row, :size] = 0
-    assert few_to_judge(Ragged(np.array([0, 1, 2, 4, 5]), lists)) == 2
-    assert few_to_judge(None) == 0
+    assert count_nodes_with_few_candidates(Ragged(np.array([0, 1, 2, 4, 5]), lists)) == 2
+    assert count_nodes_with_few_candidates(None) == 0
 
 
 @pytest.mark.parametrize("n_shards", [1, 2])

@@ -47,7 +47,7 @@ def naive_rank(prepared, part):
     """Return the mean reciprocal rank of a part's first item, asked after the items before, user by user."""
     split, work = prepared.split, prepared.executor.work
     row = torch.from_numpy(work.arena.rows[0, : work.layout.size])
-    p, found = work.layout.named(table_views(work.layout, row)), []
+    p, found = work.layout.blocks_by_name(table_views(work.layout, row)), []
     earlier = ("train", "validation")[: 2 if part == "test" else 1]
     for user in range(split.n_users):
         taken = {item for name in earlier for item in getattr(split, name)[user].tolist()}
@@ -68,7 +68,7 @@ def test_tests_are_asked_for_after_validation_items_and_these_after_training_ite
     utility = UtilityEvaluator(
         prepared.split, list(metrics), prepared.executor, 3, UtilityOptions(mask="train+validation")
     )
-    found = utility.measure(prepared.planner.current)
+    found = utility.measure(prepared.planner.current_rows)
     expected = {
         metric: pytest.approx(naive_rank(prepared, part), rel=1e-6) for metric, part in metrics.items()
     }
@@ -79,7 +79,7 @@ def test_what_drops_out_depends_on_seed_node_update_and_step_alone():
     work = carried_out(federated(), upto=0).executor.work
     samples = {"previous": np.zeros((1, 32), np.int32)}
     each = [(3, 2, 0), (3, 2, 0), (4, 2, 0), (3, 1, 0), (3, 2, 1)]
-    found = [work.draws(*which, samples)[1]["keep"].tobytes() for which in each]
+    found = [work.draw_for_step(*which, samples)[1]["keep"].tobytes() for which in each]
     assert found[0] == found[1]
     assert len(set(found)) == 4
 

@@ -109,8 +109,8 @@ def test_memory_of_rows_that_others_own_is_given_back(tmp_path):
     scenario = tiny(observers=[], model={"name": "gmf", "dim": 256, "init_std": 0.1})
     simulate(divided(scenario, 2), out=tmp_path / "run", make_shard_group=Watched)
     prepared = seats[0]
-    rows, current = prepared.executor.work.arena.rows, prepared.planner.current
+    rows, current = prepared.executor.work.arena.rows, prepared.planner.current_rows
     written = np.flatnonzero(rows[:, rows.shape[1] // 2])
-    own = current[prepared.shard.parts.own]
+    own = current[prepared.shard.parts.own_nodes]
     assert set(own) <= set(written)
     assert len(written) <= 1.5 * len(own)

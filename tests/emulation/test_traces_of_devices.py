@@ -173,7 +173,7 @@ def test_formats_give_the_same_sessions(folder):
         phones(trace="online.csv", format="intervals", unit="s"),
     ]
     found = [prepared(churn=churn, seconds_per_wake=50).protocol.availability for churn in sections]
-    logs = [[part.tolist() for part in each.log()] for each in found]
+    logs = [[part.tolist() for part in each.all_changes()] for each in found]
     phone = logs[0]
     assert phone[0][:24] == [2.0] * 12 + [3.0] * 12
     assert phone == logs[1] == logs[2]

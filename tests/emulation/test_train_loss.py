@@ -17,7 +17,7 @@ GMF = {"model": {"name": "gmf", "dim": 4, "init_std": 0.3}, "training": FULL, "o
 
 
 def loss_of(prepared):
-    return train_loss(prepared.executor, prepared.planner.current, prepared.split.n_users)
+    return train_loss(prepared.executor, prepared.planner.current_rows, prepared.split.n_users)
 
 
 def softplus(x):
@@ -32,12 +32,12 @@ def test_it_is_the_mean_over_users_of_the_formula_on_their_own_samples(name, loo
         prepared = carried_out(star(executor={"name": name}, **MF))
     else:
         prepared = carried_out(tiny(executor={"name": name}, **GMF))
-    store, current = prepared.executor.store, prepared.planner.current
+    store, current = prepared.executor.store, prepared.planner.current_rows
     expected = []
     for user in range(12):
         samples = prepared.feed.samples(user, update=0, negatives=2, seed=5)
         row = store.models(current, np.array([user]))[0].astype(np.float64)
-        tables = prepared.layout.named(
+        tables = prepared.layout.blocks_by_name(
             {
                 "users": row[prepared.layout.users].reshape(1, -1),
                 "items": row[prepared.layout.items].reshape(40, -1),

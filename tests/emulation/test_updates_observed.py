@@ -41,7 +41,7 @@ def test_attribute_inference_takes_a_late_update_against_the_version_that_it_was
     def observe(seen, observe=attack.observe):
         observe(seen)
         for k, node in enumerate(seen.senders.tolist()):
-            update = store.held(int(seen.rows[k]))
+            update = store.payload(int(seen.rows[k]))
             due = np.zeros((40, 8), np.float32)
             due[update.items] = update.change.rows
             latest = k == np.flatnonzero(seen.senders == node)[-1]

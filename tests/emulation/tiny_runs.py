@@ -46,4 +46,4 @@ def carried_out(scenario, upto=None):
 def final_models(prepared):
     """Return every node's parameters, shape (n_nodes, size)."""
     store = prepared.executor.store
-    return store.load(prepared.planner.current)[:, : store.layout.size]
+    return store.load(prepared.planner.current_rows)[:, : store.layout.size]

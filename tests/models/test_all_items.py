@@ -34,7 +34,7 @@ def test_all_items_have_the_scores_and_the_ranks_of_the_formula(model, n_items, 
     made = make_model(model[0], **model[1])
     layout = made.layout(n_items, n_users)
     row = np.random.default_rng(seed).normal(0.0, 0.5, layout.size).astype(np.float32)
-    p = layout.named(table_views(layout, torch.from_numpy(row)))
+    p = layout.blocks_by_name(table_views(layout, torch.from_numpy(row)))
     query = {"items": torch.arange(n_items)}
     ask = made.score_all_items(p)
     for user in (torch.tensor([u]) for u in range(n_users)):

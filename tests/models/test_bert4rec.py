@@ -39,7 +39,7 @@ def made(**options):
 def blocks_of(model, seed=0, dtype=torch.float64):
     layout = model.layout(N_ITEMS)
     row = torch.randn(layout.size, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-    return layout.named(table_views(layout, row))
+    return layout.blocks_by_name(table_views(layout, row))
 
 
 def sequences(*rows, length=LENGTH):
@@ -164,7 +164,7 @@ def test_nothing_drops_out_at_a_rate_of_0():
 @pytest.mark.parametrize("rate", [0.0, 0.4])
 def test_a_packed_batch_has_the_loss_and_the_gradient_of_the_whole(rate):
     model = made(dropout=rate)
-    packed = model.packed({name: part.numpy() for name, part in BATCH.items()})
+    packed = model.without_padding({name: part.numpy() for name, part in BATCH.items()})
     assert (
         packed["previous"].shape == packed["items"].shape == (3, 6)
     )  # the longest sequence; padding had a seventh
@@ -249,7 +249,7 @@ def test_a_score_tells_the_order_of_a_history():
 def test_it_begins_with_small_weights_norms_of_one_and_offsets_of_zero():
     model = make_model("bert4rec")
     layout = model.layout(100)
-    p = layout.named(
+    p = layout.blocks_by_name(
         table_views(layout, torch.from_numpy(model.initial_rows(layout, 1, 3)[0, : layout.size]))
     )
     for name, part in p.items():
@@ -263,7 +263,7 @@ def test_it_begins_with_small_weights_norms_of_one_and_offsets_of_zero():
 
 def test_it_has_the_sizes_of_recbole_and_no_row_for_a_user():
     layout = make_model("bert4rec").layout(100)
-    assert not layout.of(BlockRole.USER)
+    assert not layout.blocks_of_role(BlockRole.USER)
     per_layer = 4 * (64 * 64 + 64) + 2 * 64 * 256 + 256 + 64 + 4 * 64
     assert layout.n_shared == 64 + 50 * 64 + 2 * 64 + 2 * per_layer + 64 * 64 + 3 * 64
     plain = make_model("bert4rec", output_layer=False).layout(100)

@@ -48,7 +48,7 @@ def drawn(model, module):
             "items": values.item[None],
             **layout.shared_blocks(values.shared),
         }
-        named = {name: torch.from_numpy(part) for name, part in layout.named(tables).items()}
+        named = {name: torch.from_numpy(part) for name, part in layout.blocks_by_name(tables).items()}
         zero = torch.zeros(1, dtype=torch.int64)
         return float(model.score(named, {"user": zero, "items": zero}))
 
@@ -159,10 +159,10 @@ class WithConstants(OfPairs):
 def test_private_weights_are_left_to_another_executor():
     kernels, layout = Own.kernels(), Own(Options()).layout(3)
 
-    assert kernels.lacks(None, "float32", frozenset(), layout) == "the private block 'privates'"
-    assert kernels.lacks(None, "float32", frozenset(), OfPairs(Options()).layout(3)) is None
-    assert kernels.lacks(None, "float32", frozenset({"private"}), layout) == "dp-sgd"
-    assert kernels.lacks(None, "float16", frozenset(), layout) == "float16 (executor.storage)"
+    assert kernels.missing_feature(None, "float32", frozenset(), layout) == "the private block 'privates'"
+    assert kernels.missing_feature(None, "float32", frozenset(), OfPairs(Options()).layout(3)) is None
+    assert kernels.missing_feature(None, "float32", frozenset({"private"}), layout) == "dp-sgd"
+    assert kernels.missing_feature(None, "float16", frozenset(), layout) == "float16 (executor.storage)"
 
 
 @pytest.mark.parametrize(
@@ -179,14 +179,14 @@ def test_what_the_functions_do_not_see_is_refused(kind, found):
 
 
 def test_kernels_of_before_that_do_not_know_the_layout_work_with_a_warning():
-    with pytest.warns(DeprecationWarning, match=r"lacks: add the argument layout"):
+    with pytest.warns(DeprecationWarning, match=r"missing_feature: add the argument layout"):
 
         class Old(ModelKernels):
             @classmethod
-            def lacks(cls, training, storage, ways):
+            def missing_feature(cls, training, storage, ways):
                 return storage
 
     class Younger(Old):
         pass
 
-    assert Younger.lacks(None, "float16", frozenset(), None) == "float16"
+    assert Younger.missing_feature(None, "float16", frozenset(), None) == "float16"

@@ -69,7 +69,7 @@ def test_blocks_lie_where_their_role_says_in_the_order_in_which_they_are_named(n
     layout = Layout(MANY, N_ITEMS, n_users)
     row = np.arange(layout.size)
     tables = {name: part.numpy() for name, part in table_views(layout, torch.from_numpy(row)).items()}
-    named = layout.named(tables)
+    named = layout.blocks_by_name(tables)
 
     users = row[layout.users].reshape(n_users, 7)
     assert named["taste"].tolist() == users[:, :6].reshape(n_users, 2, 3).tolist()
@@ -87,7 +87,7 @@ def test_blocks_lie_where_their_role_says_in_the_order_in_which_they_are_named(n
 def test_a_block_is_a_view_of_the_row():
     layout = Layout(MANY, N_ITEMS, N_USERS)
     row = torch.zeros(layout.size)
-    for part in layout.named(table_views(layout, row)).values():
+    for part in layout.blocks_by_name(table_views(layout, row)).values():
         part += 1
 
     in_tables = 2.0  # those of users and items are also parts of their tables
@@ -116,7 +116,7 @@ def test_a_part_is_one_users_row_some_items_and_the_shared_weights(n_users):
     row, kept, user = np.arange(layout.row_size, dtype=np.float32), np.array([5, 0, 2]), 3
     small = Layout(MANY, len(kept))
 
-    part = layout.part(row, kept, user)
+    part = layout.extract_submodel(row, kept, user)
 
     assert part.shape == (small.row_size,)
     begin = 0 if n_users == 1 else 3 * 7

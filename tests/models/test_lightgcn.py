@@ -154,7 +154,7 @@ def test_one_clients_star_is_a_graph_too():
 
 
 def test_a_view_lacks_a_share_of_the_edges_and_has_no_others(graph):
-    view = graph.without(0.25, np.random.default_rng(3))
+    view = graph.drop_random_edges(0.25, np.random.default_rng(3))
     edges, kept = (set(zip(g.users.tolist(), g.items.tolist(), strict=True)) for g in (graph, view))
     assert kept < edges
     assert len(kept) == len(view.users) == int(0.75 * len(edges))
@@ -212,7 +212,7 @@ def expected_loss(name, options, positives, views, b):
 @pytest.mark.parametrize("name", [SGL, SIMGCL, XSIMGCL])
 def test_a_contrastive_loss_is_that_of_loops(positives, graph, name):
     ours = model(name, l2=0.01)
-    b, views = batch(positives, 5), ours.views(graph, np.random.default_rng(2))
+    b, views = batch(positives, 5), ours.draw_views(graph, np.random.default_rng(2))
     p = ours.encode_step(tables(), graph, views, np.random.default_rng(7))
     sets = [Ragged.sets_from_pairs(view.users, view.items, N_USERS) for view in views]
     expected = expected_loss(name, ours.options, positives, sets, b)
@@ -249,7 +249,7 @@ def test_a_client_encodes_as_the_graph_of_its_own_items_would(layers, first_laye
     made.first_layer = first_layer
     own = {"users": p["users"][:1], "items": p["items"]}
     items = torch.tensor([2, 5, 5, 11, 0])  # 5 twice: two negatives; 0 is padding
-    found = made.encode_own(own, {"items": items, "weights": torch.tensor([1.0, 1, 1, 1, 0])})
+    found = made.encode_client(own, {"items": items, "weights": torch.tensor([1.0, 1, 1, 1, 0])})
     star = InteractionGraph.of(Ragged.from_parts([np.array([2, 5, 11], np.int32)]), N_ITEMS)
     expected = made.encode(own, star)
     for name in ("users", "items"):
@@ -260,7 +260,7 @@ def test_a_client_encodes_as_the_graph_of_its_own_items_would(layers, first_laye
 def test_a_client_without_items_encodes_itself_alone():
     own = {"users": tables()["users"][:1], "items": tables()["items"]}
     nothing = {"items": torch.tensor([0]), "weights": torch.tensor([0.0])}
-    found = model(layers=2).encode_own(own, nothing)
+    found = model(layers=2).encode_client(own, nothing)
     torch.testing.assert_close(found["users"], own["users"] / 3)
 
 

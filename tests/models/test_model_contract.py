@@ -309,16 +309,16 @@ def test_scores_of_a_stack_are_those_of_torch_alone():
 class OwnRowKernels(GMFKernels):
     """Kernels that find the user's row at the front, whoever's rows there are, and say nothing of it."""
 
-    def run(self, program, tasks, update):
+    def merge_and_train(self, program, tasks, update_numbers):
         nodes = program.node.copy()
         if self.work.layout.n_users > 1:
             nodes[:] = 0
-        super().run(replace(program, node=nodes), tasks, update)
+        super().merge_and_train(replace(program, node=nodes), tasks, update_numbers)
 
 
 class NeverKernels(GMFKernels):
     @classmethod
-    def lacks(cls, training, storage, ways, layout):
+    def missing_feature(cls, training, storage, ways, layout):
         return "anything"
 
 
@@ -357,9 +357,9 @@ def test_kernels_that_never_run_break_the_contract():
 class EqualKernels(GMFKernels):
     """Kernels that merge equally instead of by performance."""
 
-    def run(self, program, tasks, update):
+    def merge_and_train(self, program, tasks, update_numbers):
         keep = np.where(program.merge_keep < 0, np.float32(0.5), program.merge_keep)
-        super().run(replace(program, merge_keep=keep), tasks, update)
+        super().merge_and_train(replace(program, merge_keep=keep), tasks, update_numbers)
 
 
 @pytest.mark.slow

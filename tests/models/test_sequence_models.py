@@ -20,7 +20,7 @@ def blocks_of(model, seed=0):
     """Return random blocks of a model, in float64."""
     layout = model.layout(N_ITEMS, 3)
     row = torch.randn(layout.size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return layout.named(table_views(layout, row))
+    return layout.blocks_by_name(table_views(layout, row))
 
 
 def sequences(*rows):

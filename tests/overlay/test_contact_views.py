@@ -41,7 +41,7 @@ def in_contact(contacts, node, time):
 @pytest.mark.parametrize("repeat", [False, True])
 def test_peers_are_those_in_contact(repeat):
     contacts = some_contacts(1)
-    setting = OverlayContext(N, N, 3, Availability.forever(N))
+    setting = OverlayContext(N, N, 3, Availability.always_online(N))
     views = ContactViews(contacts, setting, repeat=repeat)
     times = np.sort(np.random.default_rng(2).uniform(0, 40, (N, 60)), axis=1)
     met = 0
@@ -56,7 +56,7 @@ def test_peers_are_those_in_contact(repeat):
 def test_a_node_sends_to_up_to_fanout_of_its_contacts():
     contacts = some_contacts(1)
     views, all_views = (
-        ContactViews(contacts, OverlayContext(N, fanout, 3, Availability.forever(N)), repeat=False)
+        ContactViews(contacts, OverlayContext(N, fanout, 3, Availability.always_online(N)), repeat=False)
         for fanout in (1, N)
     )
     chosen = set()

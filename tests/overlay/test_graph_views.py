@@ -28,7 +28,7 @@ def options(raw):
 
 def views(raw, n_nodes=24, fanout=2, seed=1):
     return make_graph_views(
-        options(raw), OverlayContext(n_nodes, fanout, seed, Availability.forever(n_nodes)), key=KEY
+        options(raw), OverlayContext(n_nodes, fanout, seed, Availability.always_online(n_nodes)), key=KEY
     )
 
 

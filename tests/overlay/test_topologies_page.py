@@ -22,7 +22,7 @@ assert found.number_of_edges() == 30, found.number_of_edges()
 from gossiprec.testing import check_sampling, check_topology
 check_topology(registry.FAMILIES["caves"], n_nodes=15)
 options = Wander.Options(sampling="wander", size=4)
-views = SAMPLINGS["wander"](options, OverlayContext(20, 2, 1, Availability.forever(20)))
+views = SAMPLINGS["wander"](options, OverlayContext(20, 2, 1, Availability.always_online(20)))
 sent = [list(views.next_receivers(node, float(wake))) for wake in range(10) for node in range(20)]
 assert all(node not in views.views[node] for node in range(20))
 assert len({tuple(to) for to in sent}) > 100

@@ -14,7 +14,9 @@ from gossiprec.network.sim.availability import Availability
 def exchange(view, n_nodes, *, fanout=2, seed=1, availability=None, profiles=None):
     """Return the overlay that a scenario's view names."""
     options = TypeAdapter(ExchangeView).validate_python(view)
-    setting = OverlayContext(n_nodes, fanout, seed, availability or Availability.forever(n_nodes), profiles)
+    setting = OverlayContext(
+        n_nodes, fanout, seed, availability or Availability.always_online(n_nodes), profiles
+    )
     return SAMPLINGS[options.sampling](options, setting)
 
 

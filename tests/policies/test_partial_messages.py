@@ -178,12 +178,12 @@ def merged_plainly(prepared, arena, program, task):
 def test_executors_agree_and_float16_runs(policy):
     run = tiny_scenario(policies=[{**policy, "nodes": "all"}])
     rows = [run_to_end(run, name=name)[0] for name in ("reference", "batched", "fused")]
-    models = [each.executor.store.load(each.planner.current) for each in rows]
+    models = [each.executor.store.load(each.planner.current_rows) for each in rows]
 
     for other in models[1:]:
         np.testing.assert_allclose(other, models[0], atol=1e-5)
     half = run_to_end(run, name="reference", storage="float16")[0]
-    found = half.executor.store.load(half.planner.current)
+    found = half.executor.store.load(half.planner.current_rows)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, models[0], atol=0.02)
 
@@ -235,7 +235,7 @@ def test_a_push_knows_its_round_its_receivers_and_its_cohort():
     log, tape = PushLog(np.array([True, True, True, False]), np.array([0, 0, 0, 1]), behaviours, 3), Tape()
     tape.wake(1.0, 3, [0, 2])
     tape.deliver(1.5, 2, 1, [3])
-    log.note(tape.cut())
+    log.read_segment(tape.cut())
     event = log.event(2, 0)
 
     assert (event.round, event.receivers.tolist(), event.cohort.tolist()) == (1, [3], [0, 2])
@@ -243,7 +243,7 @@ def test_a_push_knows_its_round_its_receivers_and_its_cohort():
     restored.restore(log.state())
     tape.wake(2.0, 3, [1])
     tape.deliver(2.5, 0, 0, [3])
-    restored.note(tape.cut())
+    restored.read_segment(tape.cut())
     late = restored.event(0, 0)
     assert (late.round, late.cohort.tolist()) == (2, [0, 2])
 

@@ -28,7 +28,7 @@ def policy(name, nodes=(1, 3, 4), **options):
 
 
 def treated(*policies, local_epochs=2):
-    node_settings = NodeSettings.none(N)
+    node_settings = NodeSettings.without_policies(N)
     for one in policies:
         one.configure(node_settings, training=TrainingSettings(local_epochs=local_epochs), updates=UPDATES)
     return node_settings
@@ -45,8 +45,8 @@ def test_share_less_withholds_the_user_row_and_penalises_drift_on_its_nodes_only
     node_settings = treated(policy("share-less", tau=0.5))
 
     outgoing = sent(policy("share-less", tau=0.5))
-    assert outgoing.hides(BlockRole.USER).tolist() == [False, True, False, True, True, False]
-    assert not outgoing.hides(BlockRole.ITEM).any()
+    assert outgoing.withholds_role(BlockRole.USER).tolist() == [False, True, False, True, True, False]
+    assert not outgoing.withholds_role(BlockRole.ITEM).any()
     whole = GMF.layout(5).message_bytes
     assert (whole - outgoing.message_bytes).tolist() == [0, 32, 0, 32, 32, 0]
     assert node_settings.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
@@ -116,7 +116,7 @@ def test_spent_privacy_grows_with_the_updates_of_each_node():
 def test_both_policies_can_be_used_together():
     node_settings = treated(policy("share-less", nodes=[0, 1]), policy("dp-sgd", nodes=[1, 2], epsilon=10))
 
-    assert node_settings.kinds.tolist() == [1, 2, 2, 0, 0, 0]
+    assert node_settings.training_modes.tolist() == [1, 2, 2, 0, 0, 0]
 
 
 @pytest.mark.parametrize("name", ["share-less", "dp-sgd"])

@@ -84,8 +84,8 @@ def test_waves_in_any_order_inside_give_what_one_event_at_a_time_gives(run, spar
         plans.run(plan, made.capacity)
         naive.play(segment)
 
-        np.testing.assert_array_equal(plans.rows[made.current], naive.values)
-        assert made.updates.tolist() == naive.updates
+        np.testing.assert_array_equal(plans.rows[made.current_rows], naive.values)
+        assert made.update_counts.tolist() == naive.updates
     assert plans.received == naive.received
     assert per_pair(plans.seen) == per_pair(naive.seen)
 
@@ -96,10 +96,10 @@ def test_nothing_in_a_wave_reads_or_writes_what_a_task_of_it_writes(run, spare):
     control, segments, inline, pools = run
     made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools)
     for plan in map(made.plan, segments):
-        program, seen = plan.program, plan.sightings
-        for tasks, sightings in waves(plan):
+        program, seen = plan.program, plan.pool_deliveries
+        for tasks, pool_deliveries in waves(plan):
             written = program.target[tasks].tolist()
-            read = [seen.row[k] for k in sightings]
+            read = [seen.row[k] for k in pool_deliveries]
             for t in tasks:
                 read += program.merge_row[program.merge_offsets[t] : program.merge_offsets[t + 1]].tolist()
                 read += [program.source[t]] if program.source[t] != program.target[t] else []
@@ -125,8 +125,8 @@ def test_no_victim_is_sighted_twice_by_a_pool_in_one_wave(run):
     control, segments, inline, pools = run
     made = make_test_planner(control, inline=inline, pools=pools)
     for plan in map(made.plan, segments):
-        for _, sightings in waves(plan):
-            pairs = [(plan.sightings.pool[k], plan.sightings.victim[k]) for k in sightings]
+        for _, pool_deliveries in waves(plan):
+            pairs = [(plan.pool_deliveries.pool[k], plan.pool_deliveries.victim[k]) for k in pool_deliveries]
 
             assert len(set(pairs)) == len(pairs)
 
@@ -172,7 +172,7 @@ def test_nodes_that_are_reset_go_on_from_their_first_version(control, network, s
         if number == 1:
             plans.rows = np.concatenate([plans.rows, initial_models(n)])
         plans.run(plan, max(made.capacity, len(plans.rows)))
-        np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
+        np.testing.assert_allclose(plans.rows[made.current_rows], naive.values, rtol=1e-6)
         np.testing.assert_array_equal(plans.rows[n : 2 * n], initial_models(n))
     assert plans.received == naive.received
 
@@ -222,7 +222,7 @@ def test_inboxes_are_reduced_when_a_model_is_read_and_never_before(control, netw
         if number == 1:
             plans.rows = np.concatenate([plans.rows, initial_models(n)])
         plans.run(plan, max(made.capacity, len(plans.rows)))
-        np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
+        np.testing.assert_allclose(plans.rows[made.current_rows], naive.values, rtol=1e-6)
     for node, (seen, all_of_it) in enumerate(zip(plans.received, naive.received, strict=True)):
         assert seen == all_of_it[: len(seen)]
         assert node in inboxes or len(seen) == len(all_of_it)
@@ -246,7 +246,7 @@ def test_what_rewriting_nodes_push_is_a_row_of_its_own(run, spare, share, order)
         plans.run(plan, made.capacity)
         naive.play(segment)
 
-        np.testing.assert_array_equal(plans.rows[made.current], naive.values)
-        assert made.pushes[list(rewriting)].tolist() == list(naive._pushes.values())
+        np.testing.assert_array_equal(plans.rows[made.current_rows], naive.values)
+        assert made.push_counts[list(rewriting)].tolist() == list(naive._pushes.values())
     assert plans.received == naive.received
     assert per_pair(plans.seen) == per_pair(naive.seen)

@@ -23,7 +23,7 @@ class Script:
         self._usual, self._doubled, self.copies = usual, doubled, bool(doubled)
         self._delays = {int(name[1:]): list(times) for name, times in delays.items()}
 
-    def one(self, sender, receiver, leave):
+    def message_delay(self, sender, receiver, leave):
         waiting = self._delays.get(sender)
         delay = waiting.pop(0) if waiting else self._usual
         return loss_marker(LOSS) if delay is LOST else delay

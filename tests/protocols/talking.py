@@ -10,7 +10,7 @@ class Talking(PROTOCOLS["rand-gossip"]):
     """On wake: send the model to one peer, and ask the others for theirs."""
 
     control_messages = {"ask": 40, "thanks": 8}  # noqa: RUF012
-    behaviours = (
+    role_behaviours = (
         Behaviour(
             on_wake=(Op.TRAIN, Op.PUSH),
             on_receive=(Op.BLEND,),

@@ -112,7 +112,7 @@ def test_the_coordinators_observers_see_what_it_discards():
     segment = play(control, Script(0.25, n1=[1.0]))
     made = make_test_planner(control, inline=False, weights=[1, 1], pools=[{2}])
 
-    seen = made.plan(segment).sightings
+    seen = made.plan(segment).pool_deliveries
 
     assert segment.factor.min() == 0
     assert sorted(seen.victim.tolist()) == [0, 0, 1, 1]
@@ -192,7 +192,7 @@ def test_waves_give_what_one_event_at_a_time_gives_with_factors_and_mixing(star,
     plans.run(made.plan(segment), made.capacity)
     naive.play(segment)
 
-    np.testing.assert_array_equal(plans.rows[made.current], naive.values)
+    np.testing.assert_array_equal(plans.rows[made.current_rows], naive.values)
     assert plans.received == naive.received
 
 

@@ -39,7 +39,7 @@ class PingPong(PROTOCOLS["rand-gossip"]):
     """Two nodes: a ping per wake, and a model as the answer."""
 
     control_messages = {"ping": 16}  # noqa: RUF012
-    behaviours = (Behaviour((), (Op.BLEND,), on={"ping": (Op.TRAIN, Op.PUSH)}),)
+    role_behaviours = (Behaviour((), (Op.BLEND,), on={"ping": (Op.TRAIN, Op.PUSH)}),)
     messages_per_wake = max_messages_per_wake = view_size = None
 
     def __init__(self, options, **about):
@@ -189,7 +189,7 @@ class Endless(PingPong):
     """Answers every message with a message."""
 
     max_answers = 50
-    behaviours = (Behaviour((), (Op.PUSH, Op.BLEND), on={"ping": (Op.PUSH,)}),)
+    role_behaviours = (Behaviour((), (Op.PUSH, Op.BLEND), on={"ping": (Op.PUSH,)}),)
 
     def on_receive(self, message):
         return [message.reply()]
@@ -243,7 +243,7 @@ class Merges(PingPong):
     def on_receive(self, message):
         return Reaction("gift")
 
-    behaviours = (Behaviour((), (Op.BLEND,), on={"ping": (), "gift": (Op.BLEND,)}),)
+    role_behaviours = (Behaviour((), (Op.BLEND,), on={"ping": (), "gift": (Op.BLEND,)}),)
 
 
 class Unheard(PingPong):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.network.protocols.round_policy import quotas, sample_proportionally
+from gossiprec.network.protocols.round_policy import group_quotas, sample_proportionally
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 from tests.protocols.star_plays import Script, away, coordinator_lines, fedavg, play
@@ -22,8 +22,8 @@ def asked(control):
 
 def test_quotas_are_shares_rounded_down():
     groups = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, -1])
-    assert quotas(groups, 9).tolist() == [3, 2, 1]  # 3.6, 2.7, 1.8
-    assert quotas(np.full(10, -1), 5).tolist() == []
+    assert group_quotas(groups, 9).tolist() == [3, 2, 1]  # 3.6, 2.7, 1.8
+    assert group_quotas(np.full(10, -1), 5).tolist() == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -40,7 +40,7 @@ def test_each_group_has_its_quota_and_all_places_are_taken(groups, share, seed):
     assert len(chosen) == len(set(chosen.tolist())) == min(count, len(candidates))
     assert np.isin(chosen, candidates).all()
     assert (np.diff(chosen) > 0).all()
-    for group, quota in enumerate(quotas(of, count)):
+    for group, quota in enumerate(group_quotas(of, count)):
         there = int((of[candidates] == group).sum())
         assert (of[chosen] == group).sum() >= min(quota, there)
 

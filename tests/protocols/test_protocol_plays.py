@@ -158,7 +158,7 @@ def test_training_on_receive_starts_from_the_merged_model():
     plans, planning = ShuffledPlanRunner(2), make_test_planner(control, inline=inline)
     plans.run(planning.plan(segment), planning.capacity)
 
-    np.testing.assert_array_equal(plans.rows[planning.current][[one, two]], [of_one, of_two])
+    np.testing.assert_array_equal(plans.rows[planning.current_rows][[one, two]], [of_one, of_two])
 
 
 def test_latency_zero_gives_the_models_of_implied_deliveries():

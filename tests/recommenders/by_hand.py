@@ -167,7 +167,7 @@ class Loop:
         options = recommender.options
         assert options.user_weight == 0
         assert options.item_view_scale == "learning-rate"
-        of_step, _ = self.work.draws(node, int(self.updates[node]), step, {"items": items})
+        of_step, _ = self.work.draw_for_step(node, int(self.updates[node]), step, {"items": items})
         positives, views = items[:: 1 + self.work.training.negatives], []
         for uniform in of_step["user_noise"].astype(float):
             noise = uniform * np.sign(p["user"])

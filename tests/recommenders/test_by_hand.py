@@ -41,7 +41,7 @@ def versions(plain, number):
     store, columns = run.executor.store, run.executor.store.layout.merged
     found = [store.version(0)[: columns.stop - columns.start].astype(float)]
     for tick in run.schedule.play(run.tape_runner().run_segment):
-        found.append(store.load(run.planner.current[-1:])[0, columns].astype(float))
+        found.append(store.load(run.planner.current_rows[-1:])[0, columns].astype(float))
         if tick.round == number:
             break
     return found

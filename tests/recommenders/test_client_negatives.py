@@ -86,18 +86,18 @@ def test_candidates_are_the_best_of_each_centroid_in_each_version():
     for _ in range(2):  # the second time some are known
         for one in versions:
             for cluster in (2, 0, 1, 2):
-                found = lists.of(LAYOUT, one, centroids, cluster, 10)
+                found = lists.best_items(LAYOUT, one, centroids, cluster, 10)
                 assert found.tolist() == naive(one.reshape(N_ITEMS, DIM), centroids[cluster], 10)
     other = centroids[::-1].copy()
     assert (
-        lists.of(LAYOUT, versions[0], other, 0, 10).tolist()
-        == lists.of(LAYOUT, versions[0], centroids, 2, 10).tolist()
+        lists.best_items(LAYOUT, versions[0], other, 0, 10).tolist()
+        == lists.best_items(LAYOUT, versions[0], centroids, 2, 10).tolist()
     )
 
 
 def test_a_list_is_worked_out_once_for_a_version():
     lists, centroids, one = ClusterCandidates(), np.ones((1, DIM), np.float32), version(1)
-    assert lists.of(LAYOUT, one, centroids, 0, 10) is lists.of(LAYOUT, one, centroids, 0, 10)
+    assert lists.best_items(LAYOUT, one, centroids, 0, 10) is lists.best_items(LAYOUT, one, centroids, 0, 10)
 
 
 def test_of_items_as_good_those_of_lower_id_are_taken():
@@ -148,7 +148,8 @@ def test_lists_and_scores_are_the_same_by_any_number_of_threads(n_threads):
     lists.compute(LAYOUT, one, centroids, [3, 1, 3], 10, threads)
     for cluster in range(4):
         assert np.array_equal(
-            lists.of(LAYOUT, one, centroids, cluster, 10), alone.of(LAYOUT, one, centroids, cluster, 10)
+            lists.best_items(LAYOUT, one, centroids, cluster, 10),
+            alone.best_items(LAYOUT, one, centroids, cluster, 10),
         )
     items = one.reshape(N_ITEMS, DIM)
     assert (

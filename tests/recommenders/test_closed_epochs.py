@@ -44,7 +44,7 @@ def ended(plain):
     for _ in run.schedule.play(run.tape_runner().run_segment):
         pass
     store = run.executor.store
-    return run, store.load(run.planner.current[-1:])[0, store.layout.merged], store.own.copy()
+    return run, store.load(run.planner.current_rows[-1:])[0, store.layout.merged], store.own.copy()
 
 
 @pytest.mark.parametrize("recommender", [None, HOT, PDC], ids=lambda one: one and one["name"])
@@ -58,9 +58,9 @@ def test_clients_are_sent_the_same_whether_epochs_are_closed_or_not(recommender)
 def test_the_regulariser_steps_before_the_report_and_after_the_last_epoch():
     _, merged, _ = ended(sliced({**FEW, "name": "cl4fedrec"}, close=True, rounds=1))
     run, found, _ = ended(sliced(HOT, close=True, rounds=1))
-    regulariser = run.recommender.regulariser(run.coordinator_hook._known)
+    regulariser = run.recommender.make_regulariser(run.coordinator_hook._known)
     assert isinstance(regulariser, PopularityRegulariser)
-    np.testing.assert_array_equal(found, regulariser.applied(merged, 1))
+    np.testing.assert_array_equal(found, regulariser.regularise(merged, 1))
     assert (found != merged).any()
 
 

@@ -104,7 +104,7 @@ def nearness(sent, hot, others):
 def test_the_regulariser_draws_popular_items_apart_from_others():
     tool, sent = regulariser(steps=60), version()
     assert tool.hot.tolist() == [0, 1, 2, 3, 4]
-    found = tool.applied(sent, 1)
+    found = tool.regularise(sent, 1)
     others = np.arange(5, N_ITEMS)
     assert (nearness(found, tool.hot, others) < 0.8 * nearness(sent, tool.hot, others)).all()
     np.testing.assert_array_equal(found[N_ITEMS * 5 :], sent[N_ITEMS * 5 :])
@@ -124,7 +124,10 @@ def test_one_step_is_adams_on_the_printed_loss():
     loss.backward()
     adam.step()
     np.testing.assert_allclose(
-        tool.applied(sent, 1)[: N_ITEMS * 5].reshape(N_ITEMS, 5), items.detach().numpy(), rtol=1e-4, atol=1e-5
+        tool.regularise(sent, 1)[: N_ITEMS * 5].reshape(N_ITEMS, 5),
+        items.detach().numpy(),
+        rtol=1e-4,
+        atol=1e-5,
     )
 
 

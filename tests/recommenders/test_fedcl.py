@@ -85,7 +85,9 @@ def exact(clients, made):
         if one.layout.user_width:
             p["users"] = torch.from_numpy(one.own[None])
         history = torch.from_numpy(one.history[None].astype(np.int64))
-        found.append(made.model.state_after(one.layout.named(p), history, torch.zeros(1, dtype=torch.int64)))
+        found.append(
+            made.model.state_after(one.layout.blocks_by_name(p), history, torch.zeros(1, dtype=torch.int64))
+        )
     return torch.cat(found).detach().numpy()
 
 
@@ -327,7 +329,7 @@ def test_a_bank_holds_what_each_user_told_last():
     step(made, [(1, LEFT), (2, RIGHT)])
     step(made, [(1, RIGHT), (4, None), (1, [0, 2, 0, 0])])  # the same one twice
     assert made.latest[1].tolist() == [0, 2, 0, 0]
-    assert made.counts.tolist() == [0, 3, 1] + [0] * (N_CLIENTS - 3)
+    assert made.vector_counts.tolist() == [0, 3, 1] + [0] * (N_CLIENTS - 3)
     assert np.isnan(made.latest[4]).all()
 
 
@@ -347,7 +349,7 @@ def test_centroids_are_means_of_what_members_told():
     found = step(made, [(2, RIGHT), (3, [-3.0, 0, 0, 0]), (5, [-2.0, 3, 0, 0])])
     assert found == [[-2, 1, 0, 0], RIGHT]
     assert made.report() == {"times": 1, "sizes": [3, 1], "unknown": N_CLIENTS - 4}
-    assert made.uploads() == {"received_mean": 4 / N_CLIENTS, "received_max": 1}
+    assert made.upload_report() == {"received_mean": 4 / N_CLIENTS, "received_max": 1}
 
 
 def test_a_run_that_is_told_of_too_few_has_no_clusters():

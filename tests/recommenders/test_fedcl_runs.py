@@ -45,7 +45,7 @@ def fedcl(recommender=None, **sections):
 def updates_of(prepared):
     """Return what is under way to the coordinator."""
     store = prepared.executor.store
-    return [held for held in map(store.held, list(store._held)) if isinstance(held, Update)]
+    return [held for held in map(store.payload, list(store._held)) if isinstance(held, Update)]
 
 
 @pytest.mark.slow
@@ -103,7 +103,9 @@ def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
 def test_the_bank_has_what_came_and_clusters_follow():
     prepared = carried_out(fedcl({"epsilon": None}))
     told, report = prepared.coordinator_hook, prepared.coordinator_hook.report()
-    assert told.counts.sum() >= 44  # 12 clients, four epochs; the last slice's answers are not there yet
+    assert (
+        told.vector_counts.sum() >= 44
+    )  # 12 clients, four epochs; the last slice's answers are not there yet
     assert np.isfinite(told.latest).all()
     assert (np.abs(told.latest).sum(axis=1) <= 1 + 1e-5).all()
     assert report["times"] > 2
@@ -114,7 +116,7 @@ def test_the_bank_has_what_came_and_clusters_follow():
 @pytest.mark.slow
 def test_semi_hard_negatives_change_what_is_learnt():
     runs = [carried_out(fedcl({"semi_hard": n, "epsilon": 100.0})) for n in (4, 0)]
-    versions = [run.executor.store.version(int(run.planner.current[-1])) for run in runs]
+    versions = [run.executor.store.version(int(run.planner.current_rows[-1])) for run in runs]
     assert np.isfinite(versions).all()
     assert np.abs(versions[0] - versions[1]).max() > 1e-4
 
@@ -223,11 +225,11 @@ def test_observers_see_told_vectors_where_a_model_has_rows_of_users():
     hidden = carried_out(fedcl({"semi_hard": 0}, model=TOWERS, observers=[COORDINATOR]), upto=2)
     for prepared, seen in ((told, True), (hidden, False)):
         store = prepared.executor.store
-        held = np.array([number for number in store._held if isinstance(store.held(number), Update)])
+        held = np.array([number for number in store._held if isinstance(store.payload(number), Update)])
         rows = store.load(held)[:, store.layout.users]
         assert len(rows)
         assert rows.any(axis=1).all() == seen
-        assert prepared.outgoing.hides(BlockRole.USER)[0] != seen
+        assert prepared.outgoing.withholds_role(BlockRole.USER)[0] != seen
 
 
 @pytest.mark.slow
@@ -281,12 +283,12 @@ def test_what_does_not_fit_is_refused(sections, message, tmp_path):
 def test_all_recommend_by_the_version_with_rows_of_norm_one_under_bil(model):
     prepared = carried_out(fedcl(model=model) | {"recommender": {"name": "bil", "random_items": 5}})
     store, users = prepared.executor.store, np.arange(12)
-    readable = store.scoring_view(prepared.planner.current, users)
+    readable = store.scoring_view(prepared.planner.current_rows, users)
     assert readable.together
     layout = readable.layout
     (row,) = readable.rows
     items = row[layout.items].reshape(40, 6)
-    given = store.version(int(prepared.planner.current[-1]))
+    given = store.version(int(prepared.planner.current_rows[-1]))
     raw = given[: items.size].reshape(40, 6)
     np.testing.assert_allclose(items, raw / np.linalg.norm(raw, axis=1, keepdims=True), rtol=1e-5)
     assert np.array_equal(row[layout.shared], given[items.size :])

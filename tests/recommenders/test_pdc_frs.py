@@ -131,8 +131,8 @@ def test_batches_together_are_a_pass(monkeypatch):
 def test_its_best_items_are_those_of_highest_probability():
     one = auxiliary()
     one.train(0)
-    items, labels = one.best(5)
-    for user, scores in enumerate(one.scores()):
+    items, labels = one.best_items(5)
+    for user, scores in enumerate(one.iter_scores()):
         best = sorted(range(N_ITEMS), key=lambda item: (-scores[item], item))[:5]
         assert items[user].tolist() == sorted(best)
         np.testing.assert_allclose(labels[user], 1 / (1 + np.exp(-scores[np.sort(best)])), rtol=1e-6)
@@ -229,7 +229,7 @@ def test_soft_labels_are_learned(executor):
         batch["weights"] = torch.ones(len(batch["items"]))
         torch.autograd.backward(work.model.loss({**tables, "users": torch.tensor(users[node][None])}, batch))
         total -= 0.5 * np.concatenate([part.grad.numpy().ravel() for part in tables.values()])
-    found = store.load(prepared.planner.current[-1:])[0, layout.merged]  # of the second wake
+    found = store.load(prepared.planner.current_rows[-1:])[0, layout.merged]  # of the second wake
     np.testing.assert_allclose(found, sent + total, rtol=0, atol=2e-5)
 
 
@@ -276,7 +276,7 @@ def test_each_client_is_sent_its_own_predictions_and_all_auxiliary_users():
     _, told = rounds_of(between, version, 0)
     assert between.extra_bytes == 5 * 8 + 4 * N_USERS * DIM
     assert told["sent_items"].shape == told["sent_labels"].shape == (N_USERS + 2, 5)  # two poisoners
-    items, labels = between.auxiliary.best(5)
+    items, labels = between.auxiliary.best_items(5)
     assert (told["sent_items"][:N_USERS] == items).all()
     assert (told["sent_labels"][:N_USERS] == labels).all()
     rows = between.auxiliary.users

@@ -153,7 +153,7 @@ def test_who_tells_nothing_is_in_no_cluster_and_keeps_what_it_told_before():
 
 def test_clusters_are_made_in_the_rounds_that_are_named():
     options = ClusterOptions(first=4, every=3, last=10)
-    assert [number for number in range(20) if options.due(number)] == [4, 7, 10]
+    assert [number for number in range(20) if options.is_due(number)] == [4, 7, 10]
 
 
 def test_noise_on_the_table_is_the_mean_of_as_many_laplace_variables():
@@ -204,20 +204,20 @@ def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
     prepared = carried_out(personal(policies=policies), upto=6)
     store, planner, extras = prepared.executor.store, prepared.planner, prepared.serving.extras
     users = np.arange(12)
-    readable = store.scoring_view(planner.current, users)
-    version = store.version(int(planner.current[-1]))
+    readable = store.scoring_view(planner.current_rows, users)
+    version = store.version(int(planner.current_rows[-1]))
     latest = {}
     for number in store._held:  # what clients trained of the present version
-        update = store.held(number)
+        update = store.payload(number)
         if isinstance(update, Update) and update.base is version:
             latest[number] = update
     trained = 0
     for user in users.tolist():
         cluster = extras["cluster_of"][user]
         mix = version if cluster < 0 else 2 / 3 * version + 1 / 3 * extras["cluster_models"][cluster]
-        own = latest.get(int(planner.current[user]))
+        own = latest.get(int(planner.current_rows[user]))
         if own is not None:
-            mix = mix + (own.whole - version) / 3
+            mix = mix + (own.model - version) / 3
             trained += 1
         row = readable.rows[readable.row[user]]
         layout = readable.layout
@@ -269,7 +269,7 @@ def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     prepared = carried_out(personal(**AUTHORS, executor={"name": "reference"}))
     store, current, table = (
         prepared.executor.store,
-        prepared.planner.current,
+        prepared.planner.current_rows,
         prepared.coordinator_hook._table.rows,
     )
     readable, users = store.scoring_view(current, np.arange(12)), np.arange(12)
@@ -292,7 +292,7 @@ def test_averaged_rows_of_every_executor_are_alike():
         for name in ("reference", "batched", "fused")
     ]
     tables = [run.coordinator_hook._table.rows for run in runs]
-    versions = [run.executor.store.version(int(run.planner.current[-1])) for run in runs]
+    versions = [run.executor.store.version(int(run.planner.current_rows[-1])) for run in runs]
     start = runs[0].coordinator_hook._pretrained(*_begun(runs[0]))[1]
     assert np.abs(tables[0] - start).max() > 0.05
     for found in (tables, versions):
@@ -406,7 +406,9 @@ def test_what_clients_have_just_made_is_there_after_a_resumption_without_another
 def test_poisoners_and_the_coordinator_tell_of_no_row():
     attackers = [{"name": "a-ra", "number": 2, "targets": [3]}]
     single = {"model": {"name": "gmf", "dim": 6}, "recommender": {"name": "perfedrec", "pseudo_items": 0}}
-    hides = carried_out(personal(attackers=attackers, **single), upto=1).outgoing.hides(BlockRole.USER)
+    hides = carried_out(personal(attackers=attackers, **single), upto=1).outgoing.withholds_role(
+        BlockRole.USER
+    )
     assert hides.tolist() == [False] * 12 + [True] * 3
 
 
@@ -461,7 +463,7 @@ def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
     )
     for prepared, seen in ((told, True), (hidden, False)):
         store = prepared.executor.store
-        held = [number for number in store._held if isinstance(store.held(number), Update)]
+        held = [number for number in store._held if isinstance(store.payload(number), Update)]
         assert held
         rows = store.load(np.array(held))[:, store.layout.users]
         assert rows.any(axis=1).all() == seen

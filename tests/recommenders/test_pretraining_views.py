@@ -56,7 +56,7 @@ def test_noise_is_added_after_each_layer_whatever_the_signs_of_rows_and_layer_0_
     for _ in range(3):
         noise = torch.from_numpy(nonnegative_noise(tuple(rows.shape), 0.2, own))
         assert (noise >= 0).all()
-        layers.append(GRAPH.times(layers[-1]) + noise)
+        layers.append(GRAPH.propagate(layers[-1]) + noise)
     expected = (layers[1] + layers[2] + layers[3]) / 3
     found = make_view(rows, GRAPH, layers=3, noise=0.2, draw=np.random.default_rng(9))
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)

@@ -40,12 +40,14 @@ class Script:
     def on_missed_wake(self, node, now):
         self.missed.append((now, node))
 
-    def one(self, sender, receiver, leave):
+    def message_delay(self, sender, receiver, leave):
         delay = self._delays.pop(0)
         return loss_marker(LOSS) if delay is None else delay
 
-    def many(self, sender, receiver, leave):
-        return np.array([self.one(*message) for message in zip(sender, receiver, leave, strict=True)])
+    def message_delays(self, sender, receiver, leave):
+        return np.array(
+            [self.message_delay(*message) for message in zip(sender, receiver, leave, strict=True)]
+        )
 
 
 class Trace:
@@ -83,7 +85,7 @@ class Trace:
 
 def play(script, *, wakes=1, mode="step", until=100.0, availability=None, held=False):
     trace = Trace()
-    availability = availability or Availability.forever(3)
+    availability = availability or Availability.always_online(3)
     engine = Engine(
         control=script,
         plan=WakePlan(script, wakes, availability),

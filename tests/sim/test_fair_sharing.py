@@ -18,7 +18,7 @@ def ends(starts, *, up, down, sizes, cuts=None):
     sharing = FairShare(np.array(up, float), np.array(down, float), np.array(sizes, float), compiled=False)
     time, sender, receiver = (np.array(column) for column in zip(*starts, strict=True))
     cut = np.full(len(starts), math.inf) if cuts is None else np.array(cuts)
-    ticket, when, whole = sharing.carry(
+    ticket, when, whole = sharing.add_and_advance(
         time.astype(float), np.arange(len(starts)), sender, receiver, cut, 1e9
     )
     order = np.argsort(ticket)

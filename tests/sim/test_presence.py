@@ -16,6 +16,6 @@ def test_a_node_goes_and_comes_at_its_times():
 
 
 def test_nodes_that_never_leave_are_always_there():
-    assert Availability.forever(2).always
+    assert Availability.always_online(2).always
     assert not Availability([True, True], [np.array([3.0]), np.zeros(0)]).always
     assert not Availability([True, False], [np.zeros(0), np.zeros(0)]).always

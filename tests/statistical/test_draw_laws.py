@@ -29,7 +29,7 @@ def network_of(n_nodes, law, loss):
 
 def delays_of(network, senders=range(20), each=1000):
     """Return the delays of each sender's first messages to node 0; negative: lost."""
-    return np.array([network.one(sender, 0, 0.0) for sender in senders for _ in range(each)])
+    return np.array([network.message_delay(sender, 0, 0.0) for sender in senders for _ in range(each)])
 
 
 def test_wake_intervals_are_exponential():
@@ -123,7 +123,7 @@ def test_a_wake_finds_a_fresh_view_as_often_as_the_refresh_clock_says(mean):
     40,000 wakes: the deviation is at most 0.5 / sqrt(40000) = 0.0025.
     """
     clock = WakeClock(range(100), mean=1.0, seed=3)
-    drawn = PoissonRefresh(clock, mean=mean, seed=3).drawn(0, 400)
+    drawn = PoissonRefresh(clock, mean=mean, seed=3).are_redrawn(0, 400)
 
     assert drawn.mean() == pytest.approx(1 / (1 + mean), abs=0.0125)
 
@@ -132,7 +132,7 @@ def test_views_change_when_they_are_refreshed_and_only_then():
     """A fresh view of 3 out of 99 equals the old one, as an ordered list, with probability 1 / 941,094."""
     views = views_of(100, 3, wakes=200, mean=1.0)
     clock = WakeClock(range(100), mean=1.0, seed=1)
-    drawn = PoissonRefresh(clock, mean=1.0, seed=1).drawn(0, 200)
+    drawn = PoissonRefresh(clock, mean=1.0, seed=1).are_redrawn(0, 200)
 
     assert ((views[:, 1:] != views[:, :-1]).any(axis=2) == drawn[:, 1:]).all()
 

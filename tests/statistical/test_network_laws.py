@@ -48,7 +48,7 @@ def test_the_mean_is_the_laws(law, known):
 def test_times_in_progress_are_biased_by_their_length(law, known):
     """Their distribution function is the integral of ``t f(t)`` over the mean, here by numbers at nine quantiles."""
     levels = np.linspace(0.1, 0.9, 9)
-    for level, time in zip(levels, law.in_progress(levels), strict=True):
+    for level, time in zip(levels, law.length_biased_quantiles(levels), strict=True):
         assert known.expect(lambda t: t, ub=float(time)) / known.mean() == pytest.approx(level, abs=1e-4)
 
 
@@ -74,19 +74,19 @@ def test_a_trace_in_sequence_gives_every_node_its_values_in_turn(end, tail):
 def test_times_in_progress_of_a_trace_are_met_as_often_as_they_are_long():
     law = Empirical(np.array([3.0, 1.0]))
 
-    assert law.in_progress(np.array([0.1, 0.24, 0.26, 0.9])).tolist() == [1.0, 1.0, 3.0, 3.0]
+    assert law.length_biased_quantiles(np.array([0.1, 0.24, 0.26, 0.9])).tolist() == [1.0, 1.0, 3.0, 3.0]
 
 
 @pytest.mark.parametrize(("per", "distinct"), [("message", 20 * 50), ("node", 20), ("pair", 20 * 10)])
 def test_latencies_are_drawn_per_message_node_or_pair(per, distinct):
     latency = Latency(Exponential(1.0), per=per, n_nodes=20, seed=1)
     network = Network(latency, seed=1)
-    found = [network.one(sender, k % 10, 0.0) for sender in range(20) for k in range(50)]
+    found = [network.message_delay(sender, k % 10, 0.0) for sender in range(20) for k in range(50)]
 
     assert len(set(found)) == distinct
     if per != "message":
         repeated = Network(latency, seed=1)
-        assert [repeated.one(3, k % 10, 0.0) for k in range(20)] == found[150:170]
+        assert [repeated.message_delay(3, k % 10, 0.0) for k in range(20)] == found[150:170]
 
 
 @pytest.mark.parametrize("per", ["message", "node", "pair"])
@@ -95,7 +95,9 @@ def test_a_hub_draws_what_it_would_draw_as_any_node(per):
     plain, star = (Network(latency, loss=0.2, hub=hub, seed=1) for hub in (False, True))
 
     for sender in (3, 0, 3):
-        drawn = [[network.one(sender, k % 3, 0.0) for k in range(1500)] for network in (plain, star)]
+        drawn = [
+            [network.message_delay(sender, k % 3, 0.0) for k in range(1500)] for network in (plain, star)
+        ]
         assert drawn[0] == drawn[1]
 
 
@@ -104,7 +106,7 @@ def test_messages_are_copied_and_held_back_with_the_stated_probabilities():
     latency = Latency(Constant(1.0), n_nodes=2, seed=1)
     network = Network(latency, duplication=0.3, reordering=(0.1, 5.0), seed=1)
     copies = sum(len(network.with_copies(0, [1])) - 1 for _ in range(N))
-    delays = np.array([network.one(0, 1, 0.0) for _ in range(N)])
+    delays = np.array([network.message_delay(0, 1, 0.0) for _ in range(N)])
 
     assert copies / N == pytest.approx(0.3, abs=0.016)
     assert (delays == 6.0).mean() == pytest.approx(0.1, abs=0.011)
@@ -125,7 +127,7 @@ def test_stationary_sessions_have_the_same_share_online_at_every_time(online, of
     """4,000 independent nodes: deviation sqrt(p (1 - p) / 4000), at most 0.0079; five of them."""
     nodes = np.arange(4000)
     availability = Availability(
-        *AlternatingAvailability(online, offline, stationary=True).lives(nodes, 10.0, 1)
+        *AlternatingAvailability(online, offline, stationary=True).draw_sessions(nodes, 10.0, 1)
     )
 
     share = online.mean / (online.mean + offline.mean)
@@ -136,7 +138,7 @@ def test_stationary_sessions_have_the_same_share_online_at_every_time(online, of
 def test_sessions_that_begin_with_the_run_last_as_the_law_says():
     """Kolmogorov-Smirnov on the first session of 4,000 nodes, and on the absence that follows."""
     online, offline = Weibull(2.0, 0.7), Exponential(0.5)
-    starts, changes = AlternatingAvailability(online, offline, stationary=False).lives(
+    starts, changes = AlternatingAvailability(online, offline, stationary=False).draw_sessions(
         np.arange(4000), 200.0, 1
     )
 
@@ -149,7 +151,7 @@ def test_sessions_that_begin_with_the_run_last_as_the_law_says():
 
 def test_more_nodes_shift_nobodys_sessions():
     law = AlternatingAvailability(Exponential(3.0), Exponential(1.0), stationary=True)
-    few, many = law.lives(np.arange(3, 5), 50.0, 1), law.lives(np.arange(50), 50.0, 1)
+    few, many = law.draw_sessions(np.arange(3, 5), 50.0, 1), law.draw_sessions(np.arange(50), 50.0, 1)
 
     assert few[0].tolist() == many[0][3:5].tolist()
     assert [times.tolist() for times in few[1]] == [times.tolist() for times in many[1][3:5]]
@@ -157,7 +159,9 @@ def test_more_nodes_shift_nobodys_sessions():
 
 def test_nights_come_every_period():
     availability = Availability(
-        *PeriodicAvailability(period=10.0, begin=0.0, end=4.0, jitter=0.0).lives(np.arange(2), 25.0, 1)
+        *PeriodicAvailability(period=10.0, begin=0.0, end=4.0, jitter=0.0).draw_sessions(
+            np.arange(2), 25.0, 1
+        )
     )
 
     assert [availability.is_online(0, t) for t in (0.0, 3.9, 4.0, 9.9, 10.0, 14.0, 23.0, 24.0)] == [
@@ -173,7 +177,7 @@ def test_nights_come_every_period():
 
 
 def test_nights_vary_by_no_more_than_the_jitter():
-    _, changes = PeriodicAvailability(period=10.0, begin=3.0, end=6.0, jitter=0.5).lives(
+    _, changes = PeriodicAvailability(period=10.0, begin=3.0, end=6.0, jitter=0.5).draw_sessions(
         np.arange(50), 1000.0, 1
     )
     shifts = np.concatenate([times % 10.0 - np.where(times % 10.0 < 4.5, 3.0, 6.0) for times in changes])

@@ -33,7 +33,7 @@ class LastHeard(Attack):
         return np.arange(self.context.n_users)
 
     def observe(self, seen):
-        """Record the arrival time of each model; ``seen.gather(items)``, ``seen.users()`` would read it."""
+        """Record the arrival time of each model; ``seen.gather(items)``, ``seen.user_rows()`` would read it."""
         others = seen.senders < self.context.n_users  # a coordinator is no user
         self.latest[seen.receivers[others], seen.senders[others]] = seen.times[others]
 

@@ -86,7 +86,9 @@ def shadow_features(
         source = own if place < models else others
         sample = draw.choice(source, min(size, len(source)), replace=False)
         start = np.concatenate([layout.initial_user(draw), common])
-        trained = scorer.trained(feed.for_items(sample), start, updates=1, seed=int(draw.integers(2**62)))
+        trained = scorer.train_like_node(
+            feed.for_items(sample), start, updates=1, seed=int(draw.integers(2**62))
+        )
         features[place] = trained[layout.items] - start[layout.items]
     labels = np.repeat(np.array([1.0, 0.0], np.float32), models)
     return normalise_rows(features), labels
@@ -269,14 +271,14 @@ class AIA(Attack):
     def expected_bytes(cls, options: AIAOptions, prospect: AttackMemoryInputs) -> float:
         """Return the memory that :attr:`state_bytes` will report, computed from sizes."""
         chosen = options.adversaries
-        n_adversaries = chosen if isinstance(chosen, int) else prospect.count(chosen)
+        n_adversaries = chosen if isinstance(chosen, int) else prospect.count_nodes(chosen)
         return float(_bytes(prospect.layout, prospect.n_users, n_adversaries))
 
     def observe(self, seen: Observations) -> None:
         """Read the clients' answers, and before the first one of a round the model that was sent."""
         items, senders, keeps = self.context.scorer.layout.items, seen.senders, seen.keeps
         # A negative share means that the whole inbox is reduced together.
-        begins = (keeps == 0) | ((keeps < 0) & (seen.places == 0))
+        begins = (keeps == 0) | ((keeps < 0) & (seen.merge_order == 0))
         for k in range(len(seen)):
             if begins[k]:
                 self._begin_round(seen.own_model(k))

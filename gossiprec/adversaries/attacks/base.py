@@ -125,6 +125,7 @@ class AttackContext:
             )
 
 
+@old_members(count="count_nodes")
 @dataclass(frozen=True)
 class AttackMemoryInputs:
     """The sizes and options that decide an attack's memory, for estimates before a run is prepared.
@@ -151,7 +152,7 @@ class AttackMemoryInputs:
     keeps: float
     ranked_on_sight: bool
 
-    def count(self, nodes: Any) -> int:
+    def count_nodes(self, nodes: Any) -> int:
         """Return the number of users given by "all", by ids, or by an object with a `fraction`."""
         if nodes == "all":
             return self.n_users

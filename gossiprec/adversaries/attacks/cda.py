@@ -53,11 +53,11 @@ class CDA(ScoringAttack):
     Options = CDAOptions
 
     @staticmethod
-    def rules_of(options: CDAOptions) -> list[str]:
+    def relevance_rules(options: CDAOptions) -> list[str]:
         """Return the relevance rules."""
         return as_unique_list(options.relevance)
 
     @staticmethod
-    def references_of(options: CDAOptions) -> int | Literal["all"]:
+    def count_references(options: CDAOptions) -> int | Literal["all"]:
         """Return the option `reference_items`."""
         return options.reference_items

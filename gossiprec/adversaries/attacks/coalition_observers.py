@@ -147,7 +147,7 @@ class CoalitionObservers(Stateful):
         """Compile the loops by running them on empty input."""
         none = np.zeros(0, np.int32)
         self.allocate(KnownDeliveries(none, none, none, np.zeros(0), 0))
-        if self._scorer.plain:
+        if self._scorer.is_plain:
             return
         no_victims = np.zeros(0, np.int64)
         rows = np.zeros((1, self._scorer.layout.row_size), self._scorer.storage)
@@ -186,7 +186,7 @@ class CoalitionObservers(Stateful):
         if self._memory.dtype == np.float16:
             keys = philox_words(self._context.seed, 0, message, victim, ROUNDING)[:, 0]
         begin, end = layout.items.start, layout.shared.stop
-        if not self._scorer.plain:
+        if not self._scorer.is_plain:
             from gossiprec.adversaries.attacks.ranking_kernels import PoolMemory, PoolReceptions, blend_rows
 
             received = PoolReceptions(flat_view(rows), row, pool, victim, keys)
@@ -209,7 +209,7 @@ class CoalitionObservers(Stateful):
         """Yield (pool, rule, momentum, adversaries, scores)."""
         for p, targets in enumerate(self.targets):
             changed = self._changed[p]
-            if len(self.hidden_met(p)):
+            if len(self.victims_without_user_row(p)):
                 self._refit_hidden(p)
                 changed = changed | (self._met[p] & self._hides)
             for b, momentum in enumerate(self._momenta):
@@ -240,11 +240,11 @@ class CoalitionObservers(Stateful):
         fictive.users[:] = users[np.arange(len(hosts)), layout.user_index(hosts)]
         self._shared_of[p] = np.ascontiguousarray(models[:, layout.shared])
 
-    def open_met(self, p: int) -> I64:
+    def victims_with_user_row(self, p: int) -> I64:
         """Return the victims that a pool has received models from and that share their user row."""
         return np.flatnonzero(self._met[p] & ~self._hides)
 
-    def hidden_met(self, p: int) -> I64:
+    def victims_without_user_row(self, p: int) -> I64:
         """Return the victims that a pool has received models from and that hide their user row."""
         return np.flatnonzero(self._met[p] & self._hides)
 
@@ -255,7 +255,7 @@ class CoalitionObservers(Stateful):
             for low in range(share.start, share.stop, CHUNK):
                 rank(p, b, some[low : min(low + CHUNK, share.stop)])
 
-    def scores_of(self, p: int, b: int, victims: I64) -> F32:
+    def scores_of_all_items(self, p: int, b: int, victims: I64) -> F32:
         """Return the scores of all items by some victims' own models, shape (n_victims, n_items)."""
         layout = self._scorer.layout
         query = ScoreQuery(
@@ -270,12 +270,12 @@ class CoalitionObservers(Stateful):
         targets, latest = self.targets[p], self._latest[p][b]
         if targets.contexts or self._ranks_open:
             return self._rank_apart(p, b, victims)
-        scores = self.scores_of(p, b, victims)
-        if not self._scorer.plain:
+        scores = self.scores_of_all_items(p, b, victims)
+        if not self._scorer.is_plain:
             self._rank_scores(scores, victims, targets, latest)
         else:
             for a in range(len(targets.adversaries)):
-                own, references = targets.parts(a)
+                own, references = targets.targets_and_references(a)
                 for r, rule in enumerate(self._rules):
                     score = get_rule(rule, probabilities=self._probabilities)
                     # np.take: the order of summation then does not depend on the number of victims
@@ -315,7 +315,7 @@ class CoalitionObservers(Stateful):
             return
         targets, latest = self.targets[p], self._latest[p][b]
         for a in range(len(targets.adversaries)):
-            n, scores = targets.n_targets[a], self.scores_apart(p, b, a, victims)
+            n, scores = targets.n_targets[a], self.scores_of_queries(p, b, a, victims)
             for r, rule in enumerate(self._rules):
                 score = get_rule(rule, probabilities=self._probabilities)
                 latest[r, a, victims] = score(scores[:, :n], scores[:, n:])
@@ -332,7 +332,7 @@ class CoalitionObservers(Stateful):
             rows, row, ids, self._context.hides_user, self.fictive[p].users, self._shared_of[p]
         )
 
-    def scores_apart(self, p: int, b: int, a: int, victims: I64) -> F32:
+    def scores_of_queries(self, p: int, b: int, a: int, victims: I64) -> F32:
         """Return adversary a's scores of its queries by some victims' models, shape (n_victims, n_asked).
 
         Victims that hide their user row are scored with the adversary's fictive user.
@@ -355,9 +355,9 @@ class CoalitionObservers(Stateful):
         )  # fmt: skip
         return self._scorer.score(query).reshape(len(victims), len(kept))
 
-    def entropies_apart(self, p: int, b: int, victims: I64, a: int) -> F32:
+    def entropies_of_kept_items(self, p: int, b: int, victims: I64, a: int) -> F32:
         """Return the entropies of adversary a's kept items by some victims' items, shape (n_victims, n_kept)."""
         kernels, targets = self._scorer.kernels, self.targets[p]
         if kernels is None:
-            return entropy(self.scores_apart(p, b, a, victims)).astype(np.float32)
+            return entropy(self.scores_of_queries(p, b, a, victims)).astype(np.float32)
         return kernels.entropies(self._victims(self._memory[b, p], victims, p, victims), a, targets[a])

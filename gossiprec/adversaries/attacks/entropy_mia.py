@@ -75,12 +75,12 @@ class EntropyMIA(ScoringAttack):
         self.measures = (*rates, *(ITEM_MEASURES if options.item_scores else ()))
 
     @staticmethod
-    def rules_of(options: EntropyMIAOptions) -> list[str]:
+    def relevance_rules(options: EntropyMIAOptions) -> list[str]:
         """Return one rule per threshold."""
         return [f"{MIA}{rho:g}" for rho in as_unique_list(options.threshold)]
 
     @staticmethod
-    def references_of(options: EntropyMIAOptions) -> int:
+    def count_references(options: EntropyMIAOptions) -> int:
         """Return 0: an item is classified without references."""
         return 0
 
@@ -90,9 +90,13 @@ class EntropyMIA(ScoringAttack):
         if isinstance(pools, IndividualObservers):
             return
         for p, name in enumerate(self._names):
-            targets, victims, hidden = pools.targets[p], pools.open_met(p), pools.hidden_met(p)
+            targets, victims, hidden = (
+                pools.targets[p],
+                pools.victims_with_user_row(p),
+                pools.victims_without_user_row(p),
+            )
             for b, momentum in enumerate(as_unique_list(self.options.momentum)):
-                entropies = entropy(pools.scores_of(p, b, victims)).astype(np.float32)
+                entropies = entropy(pools.scores_of_all_items(p, b, victims)).astype(np.float32)
                 yield MembershipGuesses(
                     observer=name,
                     momentum=shortest_decimal(np.float32(momentum)),
@@ -103,7 +107,7 @@ class EntropyMIA(ScoringAttack):
                     victims=victims,
                     entropies=entropies,
                     hidden=hidden,
-                    hidden_entropies=functools.partial(pools.entropies_apart, p, b, hidden),
+                    hidden_entropies=functools.partial(pools.entropies_of_kept_items, p, b, hidden),
                 )
 
     def item_scores(self) -> Iterator[ItemScores]:
@@ -112,10 +116,10 @@ class EntropyMIA(ScoringAttack):
         if not self.options.item_scores or isinstance(pools, IndividualObservers):
             return
         for p, name in enumerate(self._names):
-            met = pools.open_met(p)
+            met = pools.victims_with_user_row(p)
             victims: I64 = met[~np.isin(met, self._groups[p])]
             for b, momentum in enumerate(as_unique_list(self.options.momentum)):
-                scores = pools.scores_of(p, b, victims)
+                scores = pools.scores_of_all_items(p, b, victims)
                 yield ItemScores(
                     np.repeat(victims, scores.shape[1]),
                     np.tile(np.arange(scores.shape[1], dtype=np.int32), len(victims)),

@@ -103,7 +103,9 @@ class FictiveUsers:
         for a, node in enumerate(self._targets.adversaries.tolist()):
             seed = int(generator(self._run_seed, "fictive-model", node).integers(2**62))
             start = self._scorer.model.initial_rows(layout, 1, seed)[0]
-            trained = self._scorer.trained(self.feed.for_user(node), start, updates=PAPER_EPOCHS, seed=seed)
+            trained = self._scorer.train_like_node(
+                self.feed.for_user(node), start, updates=PAPER_EPOCHS, seed=seed
+            )
             self.users[a] = trained[layout.users]
 
     def fit(self, a: int, row: F32, now: float) -> None:
@@ -130,7 +132,7 @@ class FictiveUsers:
             adam = make_adam([user], lr=FIT_RATE, foreach=False)
             for _ in range(FIT_STEPS if n_samples else 0):
                 adam.zero_grad()
-                torch.autograd.backward(scorer.model.loss(layout.named(tables) | constants, batch))
+                torch.autograd.backward(scorer.model.loss(layout.blocks_by_name(tables) | constants, batch))
                 adam.step()
         self.users[a] = values[layout.users]
         self.begin(np.array([a]), now)
@@ -183,7 +185,7 @@ class FictiveUsers:
                     models, row_of, everyone, threads.part_range(len(everyone), part), now
                 )
             )
-        elif not self._scorer.plain:
+        elif not self._scorer.is_plain:
             frozen = models[:, self._scorer.layout.items.start : self._scorer.layout.shared.stop]
             self.users[:] = self.fitted(
                 everyone, self.begin(everyone, now), lambda some: frozen[row_of[some]]

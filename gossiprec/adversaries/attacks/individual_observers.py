@@ -64,7 +64,7 @@ class IndividualObservers:
         self.scorer, self.context, self.fictive, self.targets = context.scorer, context, fictive, targets
         self.momenta, self.rules = momenta, rules
         layout = self.scorer.layout
-        self.small = [replace(layout, n_items=int(n), n_users=1) for n in targets.kept.sizes]
+        self.small = [replace(layout, n_items=int(n), n_users=1) for n in targets.kept_items.sizes]
         self.lengths = np.array([small.row_size for small in self.small], np.int64)
         n_nodes = len(context.hides_user)
         self.adversary_of = np.full(n_nodes, -1, np.int32)
@@ -94,7 +94,7 @@ class IndividualObservers:
             self._take_memory(np.full(n_adversaries, n_users))
             return
         of_users = deliveries.sender < n_users  # a coordinator sends too, but is no victim
-        plan = plan_slots.py_func if self.scorer.plain else plan_slots
+        plan = plan_slots.py_func if self.scorer.is_plain else plan_slots
         self._arrivals = (deliveries.message, self.adversary_of[deliveries.receiver], deliveries.time)
         table = (n_adversaries, n_users)
         used = np.zeros(n_adversaries, np.int64)
@@ -139,7 +139,7 @@ class IndividualObservers:
             self._observe_compiled(
                 MergeDeliveries(rows, Program.empty(), np.zeros(0, np.int64)), none, np.zeros(0)
             )
-        elif not self.scorer.plain:
+        elif not self.scorer.is_plain:
             self._stacked.warm_up()
 
     def state(self, now: float) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class IndividualObservers:
         assert isinstance(seen.raw, MergeDeliveries)
         if self.scorer.kernels is not None:
             self._observe_compiled(seen.raw, seen.deliveries.sender, seen.deliveries.time)
-        elif self.scorer.plain:
+        elif self.scorer.is_plain:
             for k in range(len(seen)):
                 self._observe_plainly(seen, k)
         else:
@@ -262,12 +262,12 @@ class IndividualObservers:
 
         targets, kernels = self.targets, self.scorer.kernels
         assert kernels is not None
-        context = next(iter(targets.kept.contexts.values()), NO_CONTEXT)
+        context = next(iter(targets.kept_items.contexts.values()), NO_CONTEXT)
         specialise_kernels(type(kernels)).observe_individuals(
             Receptions(flat_view(raw.rows), raw.tasks, TaskColumns.of(raw.program), sender_of, time_of),
             self._hides,
             AdversaryQueries(
-                targets.offsets, targets.kept.asked, context, targets.n_targets, self._weights, *self.codes
+                targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights, *self.codes
             ),
             self.kernel_memory(), self.fictive.kernel_state(), self.fictive.recipe(), self.latest, kernels.sizes,
         )  # fmt: skip
@@ -276,7 +276,7 @@ class IndividualObservers:
         """Return the memory for compiled loops."""
         from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
 
-        kept = self.targets.kept
+        kept = self.targets.kept_items
         return ObserverMemory(
             self.adversary_of, kept.offsets, kept.items, self.lengths, self.slot_of, self.seen_before, self.memory,
             self.memory_offsets, self.momenta,
@@ -319,11 +319,11 @@ class IndividualObservers:
 
     def _scores(self, a: int, vector: F32) -> F32:
         """Return the scores of adversary a's queries by a small model."""
-        targets, kept = self.targets, self.targets.kept
+        targets, kept = self.targets, self.targets.kept_items
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
         query = ScoreQuery(
             self.small[a], vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
-            np.array([0, asked.stop - asked.start]), kept.asked[asked],
+            np.array([0, asked.stop - asked.start]), kept.query_rows[asked],
             {name: column[asked] for name, column in kept.contexts.items()},
             {name: values[kept[a]] for name, values in self.scorer.model.constants.items()},
         )  # fmt: skip
@@ -331,7 +331,7 @@ class IndividualObservers:
 
     def _kept_part(self, a: int, model: F32, victim: int) -> F32:
         """Return the small model ``[user | kept items | shared]`` of a full row; a hidden user row is zero."""
-        vector = self.scorer.layout.part(model, self.targets.kept[a], victim)
+        vector = self.scorer.layout.extract_submodel(model, self.targets.kept_items[a], victim)
         if self.context.hides_user[victim]:
             vector[self.small[a].users] = 0.0
         return vector
@@ -349,7 +349,7 @@ class IndividualObservers:
         if not self.fictive.own:
             return None
         layout, node = self.scorer.layout, int(seen.receivers[k])
-        first = k - int(seen.places[k])
+        first = k - int(seen.merge_order[k])
         own = self._own_of(seen.own_model(first), node)
         for entry in range(first, k + 1):
             keep, sender = seen.keeps[entry], seen.senders[entry]
@@ -393,7 +393,7 @@ class StackedObservers:
 
     def __init__(self, observers: IndividualObservers) -> None:
         self._of = observers
-        sizes = np.diff(observers.targets.kept.offsets)
+        sizes = np.diff(observers.targets.kept_items.offsets)
         self._padded = np.maximum(2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64), MIN_ITEMS)
         self._layouts = {
             int(size): replace(observers.scorer.layout, n_items=int(size), n_users=1)
@@ -434,7 +434,7 @@ class StackedObservers:
         if not self._of.context.hides_user[seen.senders[ks]].any():
             yield ks
             return
-        place = seen.places[ks]
+        place = seen.merge_order[ks]
         for number in range(int(place.max(initial=-1)) + 1):
             yield ks[place == number]
 
@@ -519,7 +519,7 @@ class StackedObservers:
 
     def _scored(self, small: F32, adversaries: I64) -> F32:
         """Return the relevance of small models to their adversaries by every rule, shape (n_models, n_rules)."""
-        of, kept = self._of, self._of.targets.kept
+        of, kept = self._of, self._of.targets.kept_items
         owners = adversaries.repeat(len(of.momenta))
         found = np.empty((len(small), len(of.rules)), np.float32)
         for size, layout in self._layouts.items():
@@ -533,7 +533,7 @@ class StackedObservers:
             )
             query = ScoreQuery(
                 layout, np.ascontiguousarray(small[some, : layout.row_size]), np.arange(len(some)),
-                np.zeros(len(some), np.int64), offsets, kept.asked[asked],
+                np.zeros(len(some), np.int64), offsets, kept.query_rows[asked],
                 {name: column[asked] for name, column in kept.contexts.items()},
                 self._constants(owners[some], size),
             )  # fmt: skip
@@ -542,7 +542,7 @@ class StackedObservers:
 
     def _constants(self, owners: I64, size: int) -> dict[str, F32]:
         """Return the model's constants for the kept items of each adversary, shape (n, size, ...)."""
-        kept, constants = self._of.targets.kept, self._of.scorer.model.constants
+        kept, constants = self._of.targets.kept_items, self._of.scorer.model.constants
         if not constants:
             return {}
         local = np.minimum(np.arange(size), np.diff(kept.offsets)[owners][:, None] - 1)

@@ -12,8 +12,10 @@ from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.old_names import old_members
 
 
+@old_members(at="to_nodes")
 @dataclass(frozen=True)
 class KnownDeliveries:
     """Deliveries in order of arrival.
@@ -36,7 +38,7 @@ class KnownDeliveries:
     n_messages: int
     complete: bool = True
 
-    def at(self, nodes: Bools) -> KnownDeliveries:
+    def to_nodes(self, nodes: Bools) -> KnownDeliveries:
         """Return the deliveries to a subset of the nodes."""
         own = nodes[self.receiver]
         if own.all():
@@ -58,7 +60,7 @@ class MessageIndex:
         self.sender = np.zeros(n_messages, np.int32)
         self.time = np.zeros(n_messages)
 
-    def learn(self, deliveries: KnownDeliveries) -> None:
+    def note_deliveries(self, deliveries: KnownDeliveries) -> None:
         """Note some deliveries."""
         self.sender[deliveries.message] = deliveries.sender
         self.time[deliveries.message] = deliveries.time
@@ -94,10 +96,11 @@ class GroupDeliveries:
     row: I32
 
 
+@old_members(users="user_rows", places="merge_order")
 class Observations:
     """Deliveries at an attack's own nodes, in order of arrival per node.
 
-    Blocks that a sender hides are left out: :meth:`users` and :meth:`models` give NaN for them.
+    Blocks that a sender hides are left out: :meth:`user_rows` and :meth:`models` give NaN for them.
 
     Parameters
     ----------
@@ -163,7 +166,7 @@ class Observations:
         return self._merges.program.node[self._entries[1]]
 
     @property
-    def places(self) -> I64:
+    def merge_order(self) -> I64:
         """Index of each delivery among those that its receiver merges together, from 0, shape (n,)."""
         entries, tasks = self._entries
         return entries - self._merges.program.merge_offsets[tasks]
@@ -198,7 +201,7 @@ class Observations:
         found[:, self.layout.private] = np.nan
         return found
 
-    def users(self) -> F32:
+    def user_rows(self) -> F32:
         """Return the senders' user rows, shape (n, user_width); NaN if they are hidden."""
         senders = self.senders.astype(np.int64)
         users = self.models()[:, self.layout.users].reshape(

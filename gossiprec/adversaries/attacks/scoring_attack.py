@@ -38,6 +38,7 @@ from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import generator
+from gossiprec.old_names import old_members
 
 
 def draw_members(context: AttackContext, fraction: float) -> I64:
@@ -192,9 +193,9 @@ class ObserverOptions(Options):
 def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[int]:
     """Return the number of adversaries of each pool."""
     if options.who == "coordinator":
-        return [prospect.count(options.nodes)]
+        return [prospect.count_nodes(options.nodes)]
     if options.members is not None:
-        return [prospect.count(options.members)]
+        return [prospect.count_nodes(options.members)]
     each = len(placement_specs(options))
     return [
         fraction_to_count(prospect.n_users, fraction)
@@ -203,6 +204,7 @@ def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[
     ]
 
 
+@old_members(rules_of="relevance_rules", references_of="count_references")
 class ScoringAttack(Attack):
     """An attack by single nodes, by coalitions or by the coordinator.
 
@@ -219,7 +221,7 @@ class ScoringAttack(Attack):
 
     def __init__(self, options: Any, context: AttackContext) -> None:
         super().__init__(options, context)
-        rules, n_references = self.rules_of(options), self.references_of(options)
+        rules, n_references = self.relevance_rules(options), self.count_references(options)
         if options.who == "coordinator" and context.coordinator is None:
             raise ScenarioError(
                 "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
@@ -265,7 +267,7 @@ class ScoringAttack(Attack):
         return np.unique(nodes)
 
     @staticmethod
-    def rules_of(options: Any) -> list[str]:
+    def relevance_rules(options: Any) -> list[str]:
         """Return the names of the relevance rules in the options."""
         raise NotImplementedError
 
@@ -274,22 +276,27 @@ class ScoringAttack(Attack):
         """Return the keys of its table rows, one for each observer, rule, momentum and community size."""
         momenta = [shortest_decimal(np.float32(momentum)) for momentum in as_unique_list(options.momentum)]
         sizes = as_unique_list(options.community_size)
-        return frozenset(itertools.product(observer_names(options), cls.rules_of(options), momenta, sizes))
+        return frozenset(
+            itertools.product(observer_names(options), cls.relevance_rules(options), momenta, sizes)
+        )
 
     @staticmethod
-    def references_of(options: Any) -> int | Literal["all"]:
+    def count_references(options: Any) -> int | Literal["all"]:
         """Return the number of items outside its targets that each adversary compares with."""
         raise NotImplementedError
 
     @classmethod
     def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
         """Return an estimate of the bytes of momentum models and scores, which the observer classes describe."""
-        momenta, n_rules = as_unique_list(options.momentum), len(cls.rules_of(options))
-        n_items, references = prospect.layout.n_items, cls.references_of(options)
+        momenta, n_rules = as_unique_list(options.momentum), len(cls.relevance_rules(options))
+        n_items, references = prospect.layout.n_items, cls.count_references(options)
         if options.who == "single":
             kept = n_items if references == "all" else prospect.own_items + references
             small = replace(prospect.layout, n_items=round(min(kept, n_items)), n_users=1)
-            n_adversaries, n_kept = prospect.count(options.nodes), sum(momentum > 0 for momentum in momenta)
+            n_adversaries, n_kept = (
+                prospect.count_nodes(options.nodes),
+                sum(momentum > 0 for momentum in momenta),
+            )
             scored = len(momenta) * n_rules * n_adversaries * prospect.n_users
             slots = n_adversaries * prospect.keeps * prospect.n_users
             return float(4 * scored + 4 * n_kept * slots * small.row_size)

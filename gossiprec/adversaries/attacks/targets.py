@@ -23,13 +23,13 @@ class KeptItems(Ragged):
 
     Attributes
     ----------
-    asked : ndarray of int32, shape (n_asked,)
+    query_rows : ndarray of int32, shape (n_asked,)
         The targets' items, as indices into the kept items of their adversary.
     contexts : mapping of str to ndarray of int32, shape (n_asked,)
         Their contexts, also as indices; -1 if a context is not known.
     """
 
-    asked: I32
+    query_rows: I32
     contexts: Mapping[str, I32]
 
     @property
@@ -63,12 +63,12 @@ class TargetItems(Ragged):
         """The items of all adversaries, back to back."""
         return self.values
 
-    def parts(self, a: int) -> tuple[I32, I32]:
+    def targets_and_references(self, a: int) -> tuple[I32, I32]:
         """Return the targets of adversary a, and its references."""
         return self[a][: self.n_targets[a]], self[a][self.n_targets[a] :]
 
     @functools.cached_property
-    def kept(self) -> KeptItems:
+    def kept_items(self) -> KeptItems:
         """The rows of a model to keep: the items in queries, and each item of their contexts, once."""
         if not self.contexts:
             local = np.arange(len(self.items)) - self.offsets[self.row_of_each_value]

@@ -38,7 +38,7 @@ class AHum(ARa):
     Options = AHumOptions
     options: AHumOptions
 
-    def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+    def harden_users(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the users after the steps."""
         import torch
 

@@ -49,10 +49,10 @@ class ARa(Poisoner):
         context, options = self.context, self.options
         drawn = draw_user_rows(push.generator("poison"), options.users, context.formula.layout, options.std)
         rows, shared = leaf_tensors(sent, context.targets)
-        users = self.hardened(torch.from_numpy(drawn), rows.detach(), shared.detach())
+        users = self.harden_users(torch.from_numpy(drawn), rows.detach(), shared.detach())
         loss = context.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
         return item_gradient(loss, context.targets, rows, shared)
 
-    def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+    def harden_users(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the users unchanged."""
         return users

@@ -53,7 +53,7 @@ class ModelFormula:
             what = "does not predict probabilities"
         elif not layout.user_width:
             what = "has no user rows"
-        elif layout.of(BlockRole.PRIVATE):
+        elif layout.blocks_of_role(BlockRole.PRIVATE):
             what = "has private weights"
         if what is not None:
             raise ScenarioError(
@@ -84,7 +84,7 @@ class ModelFormula:
 
     def _named(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
         tables = {"users": user[None], "items": rows}
-        return self.layout.named(tables | self.layout.shared_blocks(shared))
+        return self.layout.blocks_by_name(tables | self.layout.shared_blocks(shared))
 
 
 def leaf_tensors(sent: MessagePayload, items: I32) -> tuple[Tensor, Tensor]:

@@ -130,7 +130,7 @@ class SimulatedClient:
         start[layout.items], start[layout.shared] = sent.items.ravel(), sent.shared
         feed = self.empty_feed.for_items(items)
         seed = int(draw.integers(2**63))
-        trained = self.scorer.trained(feed, start, updates=1, seed=seed, as_uploaded=True)
+        trained = self.scorer.train_like_node(feed, start, updates=1, seed=seed, as_uploaded=True)
         moved = trained[layout.items].reshape(n_items, -1) - sent.items
         norms = np.linalg.norm(moved.astype(np.float64), axis=1)
         return float(np.median(norms[norms > 0])) if norms.any() else 0.0

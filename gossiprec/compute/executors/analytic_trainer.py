@@ -52,10 +52,10 @@ class AnalyticTrainer(ClientTrainer):
         """Compile the kernel by a call without clients."""
         self._train([])
 
-    def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+    def train(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each task with its update; several tasks of one version are trained in one call."""
         width = self.work.layout.item_width
-        for all_ in self.group_by_version(lessons):
+        for all_ in self.group_by_version(tasks):
             ends = np.cumsum(self._own_touched(_nodes(all_))) * width // AT_ONCE
             for numbers in np.split(np.arange(len(all_)), np.flatnonzero(np.diff(ends)) + 1):
                 yield from self._train([all_[k] for k in numbers])
@@ -65,15 +65,15 @@ class AnalyticTrainer(ClientTrainer):
         samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
         return np.minimum(samples, self.work.layout.n_items)
 
-    def _train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+    def _train(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Train tasks of one version with the same extras; return an iterator over the tasks with their updates."""
-        version, (samples, touched) = self.store.version(_target(lessons)), self._samples(lessons)
+        version, (samples, touched) = self.store.version(_target(tasks)), self._samples(tasks)
         found = self._room(touched)
-        self._call(version, _nodes(lessons), samples, found)
-        return self._updates(lessons, version, found)
+        self._call(version, _nodes(tasks), samples, found)
+        return self._updates(tasks, version, found)
 
     @abstractmethod
-    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[Any, I64]:
+    def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[Any, I64]:
         """Return the samples of tasks for the kernel, and the most items that each task can touch."""
 
     def _call(self, version: F32, nodes: I64, samples: Any, found: kernels.ClientResults) -> None:
@@ -109,22 +109,22 @@ class AnalyticTrainer(ClientTrainer):
 
     @staticmethod
     def _updates(
-        lessons: Sequence[TrainingTask], version: F32, found: kernels.ClientResults
+        tasks: Sequence[TrainingTask], version: F32, found: kernels.ClientResults
     ) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield the tasks with views of the results: copies would cost as much as a small client's step."""
-        begins = zip(lessons, found.places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
-        for lesson, at, many, weights in begins:
+        begins = zip(tasks, found.places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
+        for task, at, many, weights in begins:
             some = slice(at, at + many)
-            yield lesson, Update(version, found.touched[some], found.rows[some], weights)
+            yield task, Update(version, found.touched[some], found.rows[some], weights)
 
-    def _drawn(self, lessons: Sequence[TrainingTask]) -> list[Columns]:
+    def _drawn(self, tasks: Sequence[TrainingTask]) -> list[Columns]:
         """Return each client's samples, drawn for all clients at once; the recommender may change them."""
-        if not lessons:
+        if not tasks:
             return []
-        nodes, training, work = _nodes(lessons), self.work.training, self.work
-        updates = np.array([training.draw_of(lesson.update) for lesson in lessons], np.int64)
+        nodes, training, work = _nodes(tasks), self.work.training, self.work
+        updates = np.array([training.negatives_update(task.update) for task in tasks], np.int64)
         drawn = work.feed.samples_of_some(nodes, updates, negatives=training.negatives, seed=work.seed)
-        return [self.changed(lesson, columns) for lesson, columns in zip(lessons, drawn, strict=True)]
+        return [self.transformed_samples(task, columns) for task, columns in zip(tasks, drawn, strict=True)]
 
 
 class FullBatchTrainer(AnalyticTrainer):
@@ -139,34 +139,34 @@ class FullBatchTrainer(AnalyticTrainer):
             kernels.train_full_batches, fill_stub=gradient.fill, add_stub=self._term.add
         )
 
-    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[kernels.LabelledSamples, I64]:
+    def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[kernels.LabelledSamples, I64]:
         training, gradient, feed = self.work.training, self._gradient, self.work.feed
-        extras = self.store.extras(lessons[0].sent) if lessons else {}
-        more = [self.extra_samples(lesson) for lesson in lessons] if extras else []
-        items = [each["items"] for each in more] if any(more) else [_NO_ITEMS] * len(lessons)
+        extras = self.store.extras(tasks[0].sent) if tasks else {}
+        more = [self.extra_samples(task) for task in tasks] if extras else []
+        items = [each["items"] for each in more] if any(more) else [_NO_ITEMS] * len(tasks)
         offsets = np.cumsum([0, *map(len, items)])
         labels = np.concatenate([np.zeros(0, np.float32), *(each["labels"] for each in more if each)])
         data = kernels.LabelledSamples(
-            np.array([training.draw_of(lesson.update) for lesson in lessons], np.int64), training.negatives,
+            np.array([training.negatives_update(task.update) for task in tasks], np.int64), training.negatives,
             np.uint64(self.work.seed), feed.positives.offsets, feed.positives.values, feed.member, offsets,
             np.concatenate([_NO_ITEMS, *items]), labels, gradient.summed, np.empty(gradient.room, np.float32),
-            self._term_arguments(lessons, extras),
+            self._term_arguments(tasks, extras),
         )  # fmt: skip
-        return data, self._own_touched(_nodes(lessons)) + np.diff(offsets)
+        return data, self._own_touched(_nodes(tasks)) + np.diff(offsets)
 
-    def _term_arguments(self, lessons: Sequence[TrainingTask], extras: Extras) -> kernels.TermArguments:
+    def _term_arguments(self, tasks: Sequence[TrainingTask], extras: Extras) -> kernels.TermArguments:
         """Return the recommender's numbers, its extra, and its draws for each step and for each positive."""
         term, training, work = self._term, self.work.training, replace(self.work, extras=extras)
         extra = _NOTHING
         if term.extra is not None:
-            extra = extras[term.extra] if lessons else self.store.own[:1]
+            extra = extras[term.extra] if tasks else self.store.own[:1]
         if term.of_step is None and term.of_samples is None:
             return kernels.TermArguments(term.numbers, extra, _NOTHING, _NOTHING)
         of_step, of_samples, width = [], [], 1 + training.negatives
-        for lesson in lessons or [TrainingTask(0, 0, 0, 0)]:  # the types of the draws decide what is compiled
-            unknown = {"items": np.zeros(len(work.feed.positives[lesson.node]) * width, np.int32)}
+        for task in tasks or [TrainingTask(0, 0, 0, 0)]:  # the types of the draws decide what is compiled
+            unknown = {"items": np.zeros(len(work.feed.positives[task.node]) * width, np.int32)}
             for step in range(training.local_epochs):
-                one, each = work.draws(lesson.node, lesson.update, step, unknown)
+                one, each = work.draw_for_step(task.node, task.update, step, unknown)
                 of_step.append(_NOTHING[0] if term.of_step is None else one.get(term.of_step, _NOTHING[0]))
                 of_samples.append(_NOTHING[:0] if term.of_samples is None else each[term.of_samples][::width])
         return kernels.TermArguments(term.numbers, extra, np.stack(of_step), np.concatenate(of_samples))
@@ -183,8 +183,8 @@ class PairTrainer(AnalyticTrainer):
         self._constants = gradient.numbers
         self._train_clients = kernels.specialise_clients(kernels.train_pairs, fill_stub=gradient.fill)
 
-    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[kernels.PairSamples, I64]:
-        drawn = self._drawn(lessons)
+    def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[kernels.PairSamples, I64]:
+        drawn = self._drawn(tasks)
         liked, others = (_joined(drawn, name) for name in ("items", "negatives"))
         return kernels.PairSamples(liked.offsets, liked.values, others.values), 2 * liked.sizes
 
@@ -208,12 +208,12 @@ class SequenceTrainer(AnalyticTrainer):
         most: I64 = self.work.feed.positives.sizes[nodes] + self.work.training.negatives
         return most
 
-    def _samples(self, lessons: Sequence[TrainingTask]) -> tuple[kernels.SequenceSamples, I64]:
-        drawn = self._drawn(lessons)
+    def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[kernels.SequenceSamples, I64]:
+        drawn = self._drawn(tasks)
         keep = [np.zeros((0, self.work.layout.item_width), np.float32)]
-        for lesson, samples in zip(lessons, drawn, strict=True):
+        for task, samples in zip(tasks, drawn, strict=True):
             for step in range(self.work.training.local_epochs if len(samples["items"]) else 0):
-                _, of_samples = self.work.draws(lesson.node, lesson.update, step, samples)
+                _, of_samples = self.work.draw_for_step(task.node, task.update, step, samples)
                 keep += [of_samples["keep"][0]] if "keep" in of_samples else []
         previous, wanted, others = (_joined(drawn, name) for name in ("previous", "items", "negatives"))
         negatives = [columns["negatives"] for columns in drawn]
@@ -241,13 +241,13 @@ def make_analytic_trainer(work: ExecutorContext, store: UpdateStore) -> Analytic
     return FullBatchTrainer(work, store, gradient)
 
 
-def _target(lessons: Sequence[TrainingTask]) -> int:
+def _target(tasks: Sequence[TrainingTask]) -> int:
     """Return the handle of the version from which all tasks start, or of the common version."""
-    return lessons[0].target if lessons else 0
+    return tasks[0].target if tasks else 0
 
 
-def _nodes(lessons: Sequence[TrainingTask]) -> I64:
-    return np.array([lesson.node for lesson in lessons], np.int64)
+def _nodes(tasks: Sequence[TrainingTask]) -> I64:
+    return np.array([task.node for task in tasks], np.int64)
 
 
 def _joined(drawn: Sequence[Columns], name: str) -> Ragged:

@@ -64,17 +64,17 @@ class ExecutorContext:
     def encoded_model(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the parameters for the loss: encoded if clients keep no model and the model has a graph."""
         if self.arena.fresh_moments and isinstance(self.model, GraphModel):
-            return self.model.encode_own(p, batch)
+            return self.model.encode_client(p, batch)
         return p
 
-    def steps(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
+    def iter_step_inputs(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
         """Yield the samples and the other draws of each optimizer step of a local update."""
         batches = local_batches(self.feed, self.training, node, update, self.seed)
         for step, samples in enumerate(batches):
-            of_step, of_samples = self.draws(node, update, step, samples)
+            of_step, of_samples = self.draw_for_step(node, update, step, samples)
             yield {**samples, **of_samples}, of_step
 
-    def draws(self, node: int, update: int, step: int, samples: Columns) -> tuple[Columns, Columns]:
+    def draw_for_step(self, node: int, update: int, step: int, samples: Columns) -> tuple[Columns, Columns]:
         """Return the draws for a step of a local update: those per step, and those per sample."""
         of_model: Columns = {}
         if isinstance(self.model, SequenceModel):
@@ -89,7 +89,7 @@ class ExecutorContext:
         return {**of_step, **self.recommender.client_extras(node, self.extras)}, {**of_model, **of_samples}
 
 
-@old_members(scores="score")
+@old_members(kind="executor_class", lacks="missing_feature", scores="score")
 class Executor(ABC):
     """The interface of objects that run independent tasks on the arena and score items.
 
@@ -122,7 +122,7 @@ class Executor(ABC):
         )
 
     @classmethod
-    def lacks(
+    def missing_feature(
         cls,
         model: Model,
         training: TrainingSettings,
@@ -134,7 +134,7 @@ class Executor(ABC):
         return None
 
     @property
-    def kind(self) -> type[Executor]:
+    def executor_class(self) -> type[Executor]:
         """The class that trains and scores single models, by which more executors of the kind can be made."""
         return type(self)
 
@@ -165,10 +165,10 @@ class Executor(ABC):
         """
         keep, offsets = program.merge_keep, program.merge_offsets
         merging = tasks[(np.diff(offsets) > 0)[tasks]]
-        asked = merging[keep[offsets[merging]] < 0]
-        if len(asked):
-            rows = self.work.arena.rows_of_tasks(program, asked)
-            for task in asked.tolist():
+        scored_tasks = merging[keep[offsets[merging]] < 0]
+        if len(scored_tasks):
+            rows = self.work.arena.rows_of_tasks(program, scored_tasks)
+            for task in scored_tasks.tolist():
                 self._resolve_weights_of(program, rows, task)
 
     def with_resolved_weights(self, program: Program, tasks: I64) -> Program:
@@ -189,18 +189,18 @@ class Executor(ABC):
         kept, places = np.unique(lists, return_inverse=True)
         small = replace(work.layout, n_items=len(kept), n_users=1)
         known = {name: values[kept] for name, values in work.model.constants.items()}
-        asked = np.tile(places.astype(np.int32).ravel(), 2)
+        items = np.tile(places.astype(np.int32).ravel(), 2)
         before = rows[program.source[task]]
-        own = work.layout.part(before, kept, node)
+        own = work.layout.extract_submodel(before, kept, node)
         own[small.private] = before[work.layout.private]
         for entry in entries:
-            received = work.layout.part(rows[program.merge_row[entry]], kept, node)
+            received = work.layout.extract_submodel(rows[program.merge_row[entry]], kept, node)
             if work.layout.n_users == 1:
                 received[small.users] = own[small.users]
             received[small.private] = own[small.private]
             query = ScoreQuery(
                 small, np.stack([own, received]), np.arange(2), np.zeros(2, np.int64),
-                np.array([0, lists.size, 2 * lists.size]), asked, constants=known,
+                np.array([0, lists.size, 2 * lists.size]), items, constants=known,
             )  # fmt: skip
             scores = self.score(query)
             mine, theirs = (performance_score(part) for part in scores.reshape(2, *lists.shape))
@@ -275,9 +275,9 @@ class TrainingExecutor(Executor):
         self._scoring = scoring
 
     @property
-    def kind(self) -> type[Executor]:
+    def executor_class(self) -> type[Executor]:
         """The class of the executor that scores."""
-        return self._scoring.kind
+        return self._scoring.executor_class
 
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""

@@ -74,7 +74,7 @@ class AllItemScorer:
     constants: Tensors
     put: Callable[[Any], Tensor]
 
-    def user_by_user(self, models: ScoringView, threads: ThreadPool) -> F32 | None:
+    def score_each_user(self, models: ScoringView, threads: ThreadPool) -> F32 | None:
         """Return scores of shape (n_models, n_items), or None if the model cannot score all items of a user."""
         rows = np.zeros(len(models.row), np.int64) if models.together else models.row
         with torch.no_grad(), single_torch_thread():
@@ -95,7 +95,7 @@ class AllItemScorer:
         threads.run(score_some)
         return found
 
-    def after(self, models: ScoringView, history: I32, threads: ThreadPool) -> F32:
+    def score_after_histories(self, models: ScoringView, history: I32, threads: ThreadPool) -> F32:
         """Return the scores by one version for users with histories, shape (n_models, n_items)."""
         model, found = self.model, np.empty((len(models.row), models.layout.n_items), np.float32)
         assert isinstance(model, SequenceModel)  # no other feed has histories
@@ -117,7 +117,7 @@ class AllItemScorer:
         """Return the blocks of one version, and the constants."""
         version = models.rows[row, : models.layout.size].astype(np.float32, copy=False)
         tables = table_views(models.layout, self.put(version))
-        return models.layout.named(tables) | self.constants
+        return models.layout.blocks_by_name(tables) | self.constants
 
 
 @EXECUTORS.register("batched")
@@ -155,7 +155,7 @@ class BatchedExecutor(Executor):
         self._whole_lists = AllItemScorer(work.model, self._constants, self._put)
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
-        self._kinds = work.node_settings.kinds
+        self._kinds = work.node_settings.training_modes
         self._stack_rows = max(1, STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
 
     @classmethod
@@ -183,7 +183,7 @@ class BatchedExecutor(Executor):
         """Return predicted scores."""
         layout, rows, row, offsets = query.layout, query.rows, query.row, query.offsets
         out = np.empty(len(query.items), np.float32)
-        asked = {"items": query.items, **query.contexts}
+        query_columns = {"items": query.items, **query.contexts}
         own, of_run, lengths = self.constants_of(query), self.work.model.constants, np.diff(offsets)
         each = {name for name, values in own.items() if values.ndim > of_run[name].ndim}
         shared = self._constants if own is of_run else self._known(own)
@@ -191,14 +191,14 @@ class BatchedExecutor(Executor):
         rows_at_once = max(1, STACK_BYTES[self._device.type] // (4 * size))
 
         def predict(tables: Tensors, wanted: Tensors, known: Tensors) -> Tensor:
-            return self.work.model.score(layout.named(tables) | shared | known, wanted)
+            return self.work.model.score(layout.blocks_by_name(tables) | shared | known, wanted)
 
         with torch.no_grad(), single_torch_thread():
             for width, queries in group_by_width(padded_width(lengths), rows_at_once):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
                 at = offsets[queries, None] + np.where(real, place, 0)
-                wanted = {name: self._put(column[at]) for name, column in asked.items()}
+                wanted = {name: self._put(column[at]) for name, column in query_columns.items()}
                 wanted["user"] = self._put(query.user[queries, None])
                 wanted |= {name: self._put(column[queries]) for name, column in query.histories.items()}
                 used = 0 if query.together else row[queries]
@@ -218,8 +218,8 @@ class BatchedExecutor(Executor):
     ) -> F32:
         """Return the scores of all items, user by user if the model can: no shape depends on other users."""
         if histories and models.together:
-            return self._whole_lists.after(models, histories["history"], threads)
-        found = None if contexts or histories else self._whole_lists.user_by_user(models, threads)
+            return self._whole_lists.score_after_histories(models, histories["history"], threads)
+        found = None if contexts or histories else self._whole_lists.score_each_user(models, threads)
         return super().score_all(models, contexts, threads, histories) if found is None else found
 
     @property
@@ -230,16 +230,16 @@ class BatchedExecutor(Executor):
     def _stacks(self, program: Program, tasks: I64) -> Iterator[UpdateStack]:
         """Draw all batches, and yield stacks of updates of equal width, those with most batches first."""
         work = self.work
-        lessons = [
-            (task, list(work.steps(int(node), int(update))))
+        steps_by_task = [
+            (task, list(work.iter_step_inputs(int(node), int(update))))
             for task, node, update in zip(
                 tasks.tolist(), program.node[tasks], program.update[tasks], strict=True
             )
         ]
-        lessons.sort(key=lambda lesson: -len(lesson[1]))
-        firsts = [steps[0][0] if steps else {} for _, steps in lessons]
+        steps_by_task.sort(key=lambda one: -len(one[1]))
+        firsts = [steps[0][0] if steps else {} for _, steps in steps_by_task]
         padded = np.array([padded_batch_size(columns) for columns in firsts], np.int64)
-        kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
+        kinds = self._kinds[program.node[np.array([task for task, _ in steps_by_task], np.int64)]]
         forms = batch_shape_keys(firsts)
         for kind, form in sorted(set(zip(kinds.tolist(), forms.tolist(), strict=True))):
             of_kind = np.where((kinds == kind) & (forms == form), padded, 0)
@@ -247,8 +247,8 @@ class BatchedExecutor(Executor):
                 int(of_kind.max()) if kind == TrainingMode.PRIVATE else 1
             )  # each sample has its own gradient
             for width, chosen in group_by_width(of_kind, max(1, self._stack_rows // max(samples, 1))):
-                some = np.array([lessons[c][0] for c in chosen])
-                batches = [lessons[c][1] for c in chosen]
+                some = np.array([steps_by_task[c][0] for c in chosen])
+                batches = [steps_by_task[c][1] for c in chosen]
                 keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
                 yield UpdateStack.pad(
                     program.node[some], program.target[some], keys, batches, width, TrainingMode(kind)
@@ -358,7 +358,7 @@ class BatchedExecutor(Executor):
         gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
 
     def _loss(self, tables: Tensors, batch: Tensors) -> Tensor:
-        p = self.work.encoded_model(self.work.layout.named(tables) | self._constants, batch)
+        p = self.work.encoded_model(self.work.layout.blocks_by_name(tables) | self._constants, batch)
         if self.work.recommender is None:
             return self.work.model.loss(p, batch)
         return self.work.recommender.loss(p, batch, self._extras)

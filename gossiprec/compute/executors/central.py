@@ -90,7 +90,7 @@ class CentralExecutor(TrainingExecutor):
                 work.arena.steps[0] += 1
 
     def _blocks(self, tables: Mapping[str, Tensor]) -> Tensors:
-        return self.work.layout.named(tables) | constants_to_tensors(self.work.model.constants)
+        return self.work.layout.blocks_by_name(tables) | constants_to_tensors(self.work.model.constants)
 
 
 class _Loss:
@@ -100,7 +100,7 @@ class _Loss:
         self._work, self._graph = work, graph
         self._views: Sequence[InteractionGraph] = ()
         if isinstance(work.model, GraphModel):
-            self._views = work.model.views(graph, generator(work.seed, "graph-views", node, epoch))
+            self._views = work.model.draw_views(graph, generator(work.seed, "graph-views", node, epoch))
         self._draw = generator(work.seed, "graph-steps", node, epoch)  # of models with and without a graph
 
     def of(self, p: Tensors, batch: Columns) -> Tensor:
@@ -109,7 +109,7 @@ class _Loss:
         if isinstance(model, GraphModel):
             p = dict(model.encode_step(p, self._graph, self._views, self._draw))
         if isinstance(model, SequenceModel):
-            batch = model.packed(batch)
+            batch = model.without_padding(batch)
             batch = {**batch, **model.draws(batch, self._draw)}
         samples = {name: to_tensor(column) for name, column in batch.items()}
         return model.loss(p, {**samples, "weights": torch.ones(len(samples["user"]))})

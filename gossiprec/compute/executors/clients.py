@@ -77,64 +77,63 @@ class ClientTrainer(ABC):
     def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
         """Do slow one-time work before the first task."""
 
-    def extra_samples(self, lesson: TrainingTask) -> Columns:
+    def extra_samples(self, task: TrainingTask) -> Columns:
         """Return the recommender's extra samples for a client, empty if there are none."""
         work = self.work
         if work.recommender is None:
             return {}
-        positives = work.feed.positives[lesson.node]
-        return work.recommender.extra_samples(lesson.node, positives, self.store.extras(lesson.sent))
+        positives = work.feed.positives[task.node]
+        return work.recommender.extra_samples(task.node, positives, self.store.extras(task.sent))
 
-    def changed(self, lesson: TrainingTask, drawn: Columns) -> Columns:
+    def transformed_samples(self, task: TrainingTask, drawn: Columns) -> Columns:
         """Return a client's samples after the recommender has changed and extended them."""
         work = self.work
         if work.recommender is None:
             return drawn
-        draw = generator(work.seed, "changed-samples", lesson.node, work.training.draw_of(lesson.update))
-        changed = work.recommender.transform_samples(drawn, self.client_context(lesson), draw)
-        more = self.extra_samples(lesson)
+        draw = generator(work.seed, "changed-samples", task.node, work.training.negatives_update(task.update))
+        changed = work.recommender.transform_samples(drawn, self.client_context(task), draw)
+        more = self.extra_samples(task)
         if not more:
             return changed
         return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
 
-    def client_context(self, lesson: TrainingTask) -> ClientContext:
+    def client_context(self, task: TrainingTask) -> ClientContext:
         """Return the data that a client has for a task."""
         work, store = self.work, self.store
         return ClientContext(
             seed=work.seed,
-            node=lesson.node,
-            update=lesson.update,
+            node=task.node,
+            update=task.update,
             layout=work.layout,
-            positives=work.feed.positives[lesson.node],
-            history=work.feed.history(lesson.node),
-            own=store.own[lesson.node, : store.layout.user_width],
-            version=store.version(lesson.target),
-            extras=store.extras(lesson.sent),
-            user_upload=lesson.upload,
+            positives=work.feed.positives[task.node],
+            history=work.feed.history(task.node),
+            own=store.own[task.node, : store.layout.user_width],
+            version=store.version(task.target),
+            extras=store.extras(task.sent),
+            user_upload=task.upload,
         )
 
-    def with_user_uploads(self, lessons: Sequence[TrainingTask]) -> list[TrainingTask]:
+    def with_user_uploads(self, tasks: Sequence[TrainingTask]) -> list[TrainingTask]:
         """Return the tasks with the current user uploads of their clients."""
         assert self.work.recommender is not None
         found = []
-        for some in self.group_by_version(lessons):
-            rows = self.work.recommender.user_uploads([self.client_context(lesson) for lesson in some])
+        for some in self.group_by_version(tasks):
+            rows = self.work.recommender.user_uploads([self.client_context(task) for task in some])
             found += [
-                replace(lesson, upload=np.array(row, np.float32))
-                for lesson, row in zip(some, rows, strict=True)
+                replace(task, upload=np.array(row, np.float32)) for task, row in zip(some, rows, strict=True)
             ]
         return found
 
-    def group_by_version(self, lessons: Sequence[TrainingTask]) -> list[list[TrainingTask]]:
+    def group_by_version(self, tasks: Sequence[TrainingTask]) -> list[list[TrainingTask]]:
         """Return the tasks grouped by version and extras, which are compared as objects."""
         groups: dict[tuple[int, int], list[TrainingTask]] = defaultdict(list)
-        for lesson in lessons:
-            version, extras = self.store.version(lesson.target), self.store.extras(lesson.sent)
-            groups[id(version), id(extras)].append(lesson)
+        for task in tasks:
+            version, extras = self.store.version(task.target), self.store.extras(task.sent)
+            groups[id(version), id(extras)].append(task)
         return list(groups.values())
 
     @abstractmethod
-    def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+    def train(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each task with its update."""
 
 
@@ -178,35 +177,31 @@ class ClientExecutor(TrainingExecutor):
         sent = self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
         trains = tasks[program.update[tasks] >= 0]
         columns = (part[trains].tolist() for part in (program.node, program.update, program.target))
-        lessons = [
+        trainings = [
             TrainingTask(node, update, target, sent[task])
             for task, node, update, target in zip(trains.tolist(), *columns, strict=True)
         ]
-        self.store.take_rows((lesson.node, lesson.sent) for lesson in lessons)
+        self.store.adopt_sent_user_rows((training.node, training.sent) for training in trainings)
         recommender, uploads = self.work.recommender, self.store.user_upload_width > 0
         if uploads and recommender is not None and recommender.uploads_before_training:
-            lessons = self._trainer.with_user_uploads(lessons)
-        for lesson, trained in self._trainer.train(lessons):
-            update = self._with_upload(lesson, trained) if uploads else trained
-            self.store.keep(lesson.target, update)
-            self._bytes[lesson.node, lesson.update] = update.size_bytes
+            trainings = self._trainer.with_user_uploads(trainings)
+        for training, trained in self._trainer.train(trainings):
+            update = self._with_upload(training, trained) if uploads else trained
+            self.store.store_payload(training.target, update)
+            self._bytes[training.node, training.update] = update.size_bytes
 
-    def _with_upload(self, lesson: TrainingTask, update: Update) -> Update:
+    def _with_upload(self, task: TrainingTask, update: Update) -> Update:
         """Return an update with the user upload of its client."""
-        upload = (
-            lesson.upload
-            if lesson.upload is not None
-            else self._trainer.with_user_uploads([lesson])[0].upload
-        )
+        upload = task.upload if task.upload is not None else self._trainer.with_user_uploads([task])[0].upload
         return replace(update, user=upload)
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
         """Set each task's target to the version that it adopts last, or its source; return the handle of each."""
-        sent = dict(zip(tasks.tolist(), program.adopted(tasks).tolist(), strict=True))
+        sent = dict(zip(tasks.tolist(), program.adopted_rows(tasks).tolist(), strict=True))
         targets, trained = program.target[tasks].tolist(), (program.update[tasks] >= 0).tolist()
         versions = {handle: self.store.version(handle) for handle in set(sent.values())}
         for from_, target, trains in zip(sent.values(), targets, trained, strict=True):
-            self.store.keep(target, versions[from_])
+            self.store.store_payload(target, versions[from_])
             if not trains and (extras := self.store.extras(from_)):  # another task may train it
-                self.store.attach(target, extras)
+                self.store.attach_extras(target, extras)
         return sent

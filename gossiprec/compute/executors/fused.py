@@ -28,7 +28,7 @@ class FusedExecutor(Executor):
     def __init__(self, work: ExecutorContext, device: str = "auto") -> None:
         super().__init__(work, device)
         storage = work.arena.rows.dtype.name
-        lacking = self.lacks(work.model, work.training, storage, work.node_settings, work.layout)
+        lacking = self.missing_feature(work.model, work.training, storage, work.node_settings, work.layout)
         kernels = work.model.kernels()
         if lacking or kernels is None:
             raise ScenarioError(
@@ -37,14 +37,14 @@ class FusedExecutor(Executor):
         if device == "cuda":
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
         self.kernels = kernels(work)
-        self._kinds = work.node_settings.kinds
+        self._kinds = work.node_settings.training_modes
         self._apart = [
-            kind for kind in TrainingMode if kind.way in kernels.apart and (self._kinds == kind).any()
+            kind for kind in TrainingMode if kind.kernel_name in kernels.apart and (self._kinds == kind).any()
         ]
         self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
-    def lacks(
+    def missing_feature(
         cls,
         model: Model,
         training: TrainingSettings,
@@ -56,7 +56,7 @@ class FusedExecutor(Executor):
         name, kernels = registry_name(model), model.kernels()
         if kernels is None:
             return name
-        lacking = kernels.lacks(training, storage, node_settings.ways, layout)
+        lacking = kernels.missing_feature(training, storage, node_settings.kernel_names, layout)
         if layout.n_users > 1 and not kernels.all_users:
             lacking = lacking or "rows of all users (protocol.user_table 'averaged')"
         return lacking and f"{name} with {lacking}"
@@ -78,11 +78,11 @@ class FusedExecutor(Executor):
         """Run `tasks` of one wave: all merges and plain local updates, then the updates by other kernels."""
         if not self.kernels.merges_by_performance:
             self.resolve_performance_weights(program, tasks)
-        self.kernels.run(program, tasks, self._updates(program))
+        self.kernels.merge_and_train(program, tasks, self._updates(program))
         for kind in self._apart:
             trains = (program.update[tasks] >= 0) & ~program.refused[tasks]
             some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
-            self.kernels.train_apart(kind.way, program, some)
+            self.kernels.train_in_way(kind.kernel_name, program, some)
 
     def resolve_performance_weights(self, program: Program, tasks: I64) -> None:
         """Set the weights of merges by performance, compiled if the model has kernels for it."""
@@ -108,4 +108,4 @@ class FusedExecutor(Executor):
 
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
-        return self.kernels.scores(replace(query, constants=self.constants_of(query)))
+        return self.kernels.predict_scores(replace(query, constants=self.constants_of(query)))

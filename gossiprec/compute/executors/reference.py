@@ -61,16 +61,16 @@ class ReferenceExecutor(Executor):
         """Return predicted scores, query by query."""
         out = np.empty(len(query.items), np.float32)
         layout, known = query.layout, constants_to_tensors(self.constants_of(query))
-        asked = {"items": query.items, **query.contexts}
+        query_columns = {"items": query.items, **query.contexts}
         with torch.no_grad(), single_torch_thread():
             for q, (row, user) in enumerate(zip(query.row, query.user, strict=True)):
                 some = slice(query.offsets[q], query.offsets[q + 1])
                 own = torch.from_numpy(query.rows[row].astype(np.float32))
-                wanted = {name: to_tensor(column[some]) for name, column in asked.items()}
+                wanted = {name: to_tensor(column[some]) for name, column in query_columns.items()}
                 wanted["user"] = torch.tensor([user])
                 wanted |= {name: to_tensor(column[q]) for name, column in query.histories.items()}
                 out[some] = self.work.model.score(
-                    layout.named(table_views(layout, own)) | known, wanted
+                    layout.blocks_by_name(table_views(layout, own)) | known, wanted
                 ).numpy()
         return out
 
@@ -104,12 +104,15 @@ class _Learner:
         )
         self._drawn: Tensors = {}
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
-        arena, own = work.arena, {"users", *(block.name for block in work.layout.of(BlockRole.PRIVATE))}
+        arena, own = (
+            work.arena,
+            {"users", *(block.name for block in work.layout.blocks_of_role(BlockRole.PRIVATE))},
+        )
         steps = {
             name: 0.0 if arena.fresh_moments and name not in own else arena.steps[node]
             for name in self._tables
         }
-        owned = int(arena.owned(np.array([node]))[0])
+        owned = int(arena.moment_rows(np.array([node]))[0])
         self._optimizer = make_optimizer(work, self._tables, owned, steps, foreach=False)
         node_settings = work.node_settings
         self._drift_penalty = float(node_settings.drift_penalty[node])
@@ -122,7 +125,7 @@ class _Learner:
             self._tables[name].data = view
         start = self._tables["items"].detach().clone() if self._drift_penalty else None
         work = self._work
-        for samples, drawn in work.steps(self._node, update):
+        for samples, drawn in work.iter_step_inputs(self._node, update):
             self._drawn = {name: to_tensor(one) for name, one in drawn.items()}
             self._step({name: to_tensor(column) for name, column in samples.items()}, start)
 
@@ -149,7 +152,7 @@ class _Learner:
     def _loss(self, batch: Tensors) -> Tensor:
         weights = torch.ones(len(next(iter(batch.values()))))
         batch = {**batch, "user": self._user, "weights": weights}
-        p = self._work.encoded_model(self._work.layout.named(self._tables) | self._constants, batch)
+        p = self._work.encoded_model(self._work.layout.blocks_by_name(self._tables) | self._constants, batch)
         if self._work.recommender is None:
             return self._work.model.loss(p, batch)
         return self._work.recommender.loss(p, {**batch, **self._drawn}, self._extras)

@@ -49,13 +49,13 @@ class SubmodelTrainer(ClientTrainer):
         self.name = executor.name
         self._executor, self._device = executor, device
 
-    def train(self, lessons: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
+    def train(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each task with its update; tasks of equal size and version are trained together."""
         groups: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
-        for group, of_one in enumerate(self.group_by_version(lessons)):
-            for lesson in of_one:
-                touched = self._touched(lesson)
-                groups[_room(len(touched.items), self.work.layout.n_items), group].append((lesson, touched))
+        for group, of_one in enumerate(self.group_by_version(tasks)):
+            for task in of_one:
+                touched = self._touched(task)
+                groups[_room(len(touched.items), self.work.layout.n_items), group].append((task, touched))
         for (room, _), some in sorted(groups.items(), key=lambda item: item[0]):
             small = replace(self.work.layout, n_items=room)
             extras = self.store.extras(some[0][0].sent)
@@ -63,41 +63,41 @@ class SubmodelTrainer(ClientTrainer):
             for low in range(0, len(some), size):
                 yield from self._train(small, some[low : low + size], extras)
 
-    def _touched(self, lesson: TrainingTask) -> PredrawnSamples:
+    def _touched(self, task: TrainingTask) -> PredrawnSamples:
         work, training = self.work, self.work.training
         return PredrawnSamples.of(
             work.feed,
-            lesson.node,
-            update=training.draw_of(lesson.update),
+            task.node,
+            update=training.negatives_update(task.update),
             negatives=training.negatives,
             seed=work.seed,
-            changed=lambda drawn: self.changed(lesson, drawn),
+            changed=lambda drawn: self.transformed_samples(task, drawn),
         )
 
     def _train(
         self, small: Layout, drawn: Sequence[_Drawn], extras: Extras
     ) -> Iterator[tuple[TrainingTask, Update]]:
         store, work = self.store, self.work
-        nodes = np.array([lesson.node for lesson, _ in drawn], np.int64)
-        updates = np.array([lesson.update for lesson, _ in drawn], np.int32)
+        nodes = np.array([task.node for task, _ in drawn], np.int64)
+        updates = np.array([task.update for task, _ in drawn], np.int32)
         arena = self._small_models(small, nodes, drawn)
-        touched = {lesson.node: samples for lesson, samples in drawn}
+        touched = {task.node: samples for task, samples in drawn}
         feed = PredrawnFeed(work.feed, touched, small.n_items)
         executor = self._executor(
             replace(work, layout=small, feed=feed, arena=arena, extras=extras), self._device
         )
-        executor.run(Program.updates(nodes.astype(np.int32), updates), np.arange(len(nodes)))
+        executor.run(Program.of_updates(nodes.astype(np.int32), updates), np.arange(len(nodes)))
         executor.work = work  # it and torch's transforms refer to each other: free the small models now
         own = store.own_columns(small)
         store.own[nodes] = arena.rows[:, own]
         if work.training.uploads_gradients and len(store.first):
             self._take_gradient_steps(arena, nodes, drawn)
         for moments, kept in self._moments(arena):
-            kept[nodes] = moments[np.ix_(arena.owned(nodes), own)]
-        for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
+            kept[nodes] = moments[np.ix_(arena.moment_rows(nodes), own)]
+        for row, (task, samples) in zip(arena.rows, drawn, strict=True):
             items = samples.items
             rows = row[small.items].reshape(small.n_items, -1)[: len(items)].copy()
-            yield lesson, Update(store.version(lesson.target), items, rows, row[small.shared].copy())
+            yield task, Update(store.version(task.target), items, rows, row[small.shared].copy())
 
     def _small_models(self, small: Layout, nodes: I64, drawn: Sequence[_Drawn]) -> Arena:
         """Return an arena of small models, one per node: its own part, and the touched rows of its version."""
@@ -112,19 +112,19 @@ class SubmodelTrainer(ClientTrainer):
         arena.fresh_moments, arena.steps = True, store.steps
         own, end = store.own_columns(small), layout.n_items * layout.item_width
         arena.rows[:, own] = store.own[nodes]
-        for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
-            version, items = store.version(lesson.target), samples.items
+        for row, (task, samples) in zip(arena.rows, drawn, strict=True):
+            version, items = store.version(task.target), samples.items
             tables = version[:end].reshape(layout.n_items, -1)
             row[small.items].reshape(small.n_items, -1)[: len(items)] = tables[items]
             row[small.shared] = version[end:]
         for of_models, kept in self._moments(arena):
-            of_models[np.ix_(arena.owned(nodes), own)] = kept[nodes]
+            of_models[np.ix_(arena.moment_rows(nodes), own)] = kept[nodes]
         return arena
 
     def _take_gradient_steps(self, arena: Arena, nodes: I64, drawn: Sequence[_Drawn]) -> None:
         """Set items and shared weights to one gradient-descent step: Adam's first moment gives the gradient."""
         training, merged = self.work.training, arena.layout.merged
-        slopes = arena.first[arena.owned(nodes), merged] / np.float32(1.0 - training.beta1)
+        slopes = arena.first[arena.moment_rows(nodes), merged] / np.float32(1.0 - training.beta1)
         before = self._small_models(arena.layout, nodes, drawn).rows
         arena.rows[:, merged] = before[:, merged] - np.float32(training.learning_rate) * slopes
 

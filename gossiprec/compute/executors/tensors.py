@@ -48,13 +48,13 @@ class HostRows:
 
     def take_moments(self, nodes: I64) -> list[Tensor]:
         """Return copies of the nodes' first and second moments, of shape (n, size) each."""
-        owned, size = self._arena.owned(nodes), self._arena.layout.size
+        owned, size = self._arena.moment_rows(nodes), self._arena.layout.size
         both = (self._arena.first, self._arena.second)
         return [to_tensor(part[owned, :size]).to(self._device) for part in both]
 
     def put_moments(self, nodes: I64, moments: Sequence[Tensor]) -> None:
         """Write the nodes' moments."""
-        owned, size = self._arena.owned(nodes), self._arena.layout.size
+        owned, size = self._arena.moment_rows(nodes), self._arena.layout.size
         for stored, part in zip((self._arena.first, self._arena.second), moments, strict=True):
             stored[owned, :size] = part.cpu().numpy()
 
@@ -81,9 +81,9 @@ def loss_of_samples(model: Model, layout: Layout, tables: Tensors, samples: Colu
     batch = {name: to_tensor(column) for name, column in samples.items()}
     batch["user"] = torch.zeros(1, dtype=torch.int64)
     batch["weights"] = torch.ones(len(next(iter(samples.values()))))
-    p: Mapping[str, Tensor] = {**layout.named(tables), **constants_to_tensors(model.constants)}
+    p: Mapping[str, Tensor] = {**layout.blocks_by_name(tables), **constants_to_tensors(model.constants)}
     if isinstance(model, GraphModel):
-        p = model.encode_own(p, batch)
+        p = model.encode_client(p, batch)
     return model.loss(p, batch)
 
 
@@ -220,15 +220,15 @@ class UpdateStack:
 
     @classmethod
     def pad(
-        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[tuple[Columns, Columns]]], width: int,
+        cls, node: I32, target: I32, keys: U32 | None, tasks: list[list[tuple[Columns, Columns]]], width: int,
         kind: TrainingMode,
     ) -> UpdateStack:  # fmt: skip
         """Pad each task's batches to `width`."""
-        n_steps = np.array([len(steps) for steps in lessons], np.int64)
-        shape, (samples, of_step) = (len(lessons), int(n_steps.max())), lessons[0][0]
+        n_steps = np.array([len(steps) for steps in tasks], np.int64)
+        shape, (samples, of_step) = (len(tasks), int(n_steps.max())), tasks[0][0]
         columns = empty_stack(samples, shape, width)
         drawn = {name: np.zeros((*shape, *one.shape), one.dtype) for name, one in of_step.items()}
-        for t, steps in enumerate(lessons):
+        for t, steps in enumerate(tasks):
             for k, (batch, of_step) in enumerate(steps):
                 fill_stack(columns, (t, k), batch)
                 for name, one in of_step.items():

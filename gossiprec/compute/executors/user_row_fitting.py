@@ -62,7 +62,7 @@ def fit_user_rows(
     constants, found = constants_to_tensors(model.constants), start.copy()
 
     def loss(user: Tensor, tables: Tensors, batch: Tensors) -> Tensor:
-        p = layout.named({**tables, "users": user[None]}) | constants
+        p = layout.blocks_by_name({**tables, "users": user[None]}) | constants
         return model.loss(p, {**batch, "user": torch.zeros(1, dtype=torch.int64)})
 
     losses = vmap(loss)

@@ -140,17 +140,17 @@ class Planner:
         return int(self._counters[at.FRESH])
 
     @property
-    def current(self) -> I64:
+    def current_rows(self) -> I64:
         """Arena row of every node's version, shape (n_nodes,)."""
         return self._nodes[:, at.CURRENT].astype(np.int64)
 
     @property
-    def updates(self) -> I64:
+    def update_counts(self) -> I64:
         """Local updates of every node so far, shape (n_nodes,)."""
         return self._nodes[:, at.UPDATES].astype(np.int64)
 
     @property
-    def pushes(self) -> I64:
+    def push_counts(self) -> I64:
         """Rewritten pushes of every node so far, shape (n_nodes,)."""
         return self._nodes[:, at.PUSHES].astype(np.int64)
 
@@ -194,7 +194,7 @@ class Planner:
         return np.asarray(self._rows[rows, at.NEEDED] > 0)
 
     @property
-    def writers(self) -> tuple[I64, I64]:
+    def last_writers(self) -> tuple[I64, I64]:
         """The arena rows that are needed, ascending, and the node that last wrote each."""
         nodes, messages = self._nodes, self._messages
         n_nodes, all_nodes = len(nodes), np.arange(len(nodes))
@@ -214,7 +214,7 @@ class Planner:
         needed = self.needed_rows
         return needed, writer[needed]
 
-    def current_of(self, node: int) -> int:
+    def current_row(self, node: int) -> int:
         """Return the arena row of one node's version."""
         return int(self._nodes[node, at.CURRENT])
 
@@ -242,22 +242,22 @@ class Planner:
         if self._has_inboxes:
             self._note_factors(segment, n_messages)
         self._begin()
-        output, sightings = self._output_tables(segment)
+        output, pool_deliveries = self._output_tables(segment)
         events = TapeColumns(*(getattr(segment, name) for name in TapeColumns._fields))
         merging = MergeTables(self._weights, self._mass)
-        pools = PoolTables(self._pools_of, self._pool_waves, self._pools_seen, sightings)
+        pools = PoolTables(self._pools_of, self._pool_waves, self._pools_seen, pool_deliveries)
         event, sent = 0, segment.first_message
         while True:
             event, sent = self._loop(event, sent, events, self._rules, self._tables, merging, pools, output)
             if event == len(segment.kind):
-                return self._in_waves(output, sightings)
+                return self._in_waves(output, pool_deliveries)
             self._grow_rows(2 * self.capacity)
 
     @property
     def _tables(self) -> VersionTables:
         return VersionTables(*(getattr(self, f"_{name}") for name in VersionTables._fields))
 
-    def serve(self, node: int, n_versions: int) -> tuple[ExecutionPlan, I64]:
+    def plan_server_task(self, node: int, n_versions: int) -> tuple[ExecutionPlan, I64]:
         """Plan the task of a coordinator's server; all earlier plans must have been carried out.
 
         Returns
@@ -284,7 +284,7 @@ class Planner:
         plan = self._in_waves(output, np.empty((0, 5), np.int32))
         return plan, np.append(self._nodes[node, at.CURRENT], self._versions).astype(np.int64)
 
-    def send(self, segment: TapeSegment, rows: I64) -> None:
+    def replace_sent_versions(self, segment: TapeSegment, rows: I64) -> None:
         """Let the messages of a planned segment carry other versions than their senders' own.
 
         Parameters
@@ -302,7 +302,7 @@ class Planner:
     def _begin(self) -> None:
         """Begin a plan; all earlier plans have been carried out."""
         counters = self._counters
-        counters[[at.TASKS, at.MERGES, at.SIGHTINGS, at.ENCODES]] = 0
+        counters[[at.TASKS, at.MERGES, at.POOL_DELIVERIES, at.ENCODES]] = 0
         counters[at.BASE_WAVE] = counters[at.LAST_WAVE]
 
     def _output_tables(self, segment: TapeSegment) -> tuple[TaskTables, I32]:
@@ -315,13 +315,13 @@ class Planner:
         n_merges = waiting + len(delivered) + n_mixes
         n_encodes = (len(segment.kind) + len(segment.receiver)) if self._rewrites else 0
         n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges + 2 * n_encodes
-        n_sightings = int(self._pools_of.sum(axis=1)[delivered].sum())
+        n_pool_deliveries = int(self._pools_of.sum(axis=1)[delivered].sum())
         tables = TaskTables.empty(n_tasks=n_tasks, n_merges=n_merges, n_encodes=n_encodes)
-        return tables, np.empty((n_sightings, 5), np.int32)
+        return tables, np.empty((n_pool_deliveries, 5), np.int32)
 
-    def _in_waves(self, output: TaskTables, sightings: I32) -> ExecutionPlan:
+    def _in_waves(self, output: TaskTables, pool_deliveries: I32) -> ExecutionPlan:
         """Cut the tables to their filled part and sort them by wave."""
-        n_tasks, n_merges, n_sightings = self._counters[:3]
+        n_tasks, n_merges, n_pool_deliveries = self._counters[:3]
         tasks, merges = output.tasks[:n_tasks], output.merges[:n_merges]
         offsets = np.concatenate([[0], output.ends[:n_tasks]]).astype(np.int64)
         program = Program(
@@ -339,7 +339,7 @@ class Planner:
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
         first, last = self._counters[[at.BASE_WAVE, at.LAST_WAVE]] + 1
         return build_execution_plan(
-            program, tasks[:, at.WAVE], cost, sightings[:n_sightings], range(first, last)
+            program, tasks[:, at.WAVE], cost, pool_deliveries[:n_pool_deliveries], range(first, last)
         )
 
     def _note_factors(self, segment: TapeSegment, n_messages: int) -> None:

@@ -208,7 +208,12 @@ def emit_pool_deliveries(message, node, tables, pools):
     A version that several members of a pool receive is seen once, for a copy adds nothing. ``pools_seen[push, pool]``
     is set once a pool has seen the version of a push.
     """
-    rows, messages, counters, sightings = tables.rows, tables.messages, tables.counters, pools.sightings
+    rows, messages, counters, pool_deliveries = (
+        tables.rows,
+        tables.messages,
+        tables.counters,
+        pools.pool_deliveries,
+    )
     pools_of, pool_waves, pools_seen = pools.pools_of, pools.pool_waves, pools.pools_seen
     row, victim, push = (
         messages[message, at.CARRIED],
@@ -222,10 +227,14 @@ def emit_pool_deliveries(message, node, tables, pools):
             wave = max(wave, pool_waves[pool, victim] + 1)
             pool_waves[pool, victim] = wave
             rows[row, at.READ] = max(rows[row, at.READ], wave)
-            k = counters[at.SIGHTINGS]
-            sightings[k, at.POOL_ID], sightings[k, at.VICTIM], sightings[k, at.SEEN_ROW] = pool, victim, row
-            sightings[k, at.SEEN_WAVE], sightings[k, at.SEEN_MESSAGE] = wave, message
-            counters[at.SIGHTINGS] += 1
+            k = counters[at.POOL_DELIVERIES]
+            pool_deliveries[k, at.POOL_ID], pool_deliveries[k, at.VICTIM], pool_deliveries[k, at.SEEN_ROW] = (
+                pool,
+                victim,
+                row,
+            )
+            pool_deliveries[k, at.SEEN_WAVE], pool_deliveries[k, at.SEEN_MESSAGE] = wave, message
+            counters[at.POOL_DELIVERIES] += 1
             counters[at.LAST_WAVE] = max(counters[at.LAST_WAVE], wave)
 
 

@@ -29,7 +29,8 @@ SENDER, CARRIED, NEXT, PUSH = range(4)
 # Places in the counters. QUEUED counts queued versions, COLLECTED those that wait in inboxes. RESERVE is the number
 # of released rows that rest before one is reused, while there are fresh rows.
 (
-    TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES, RESERVE,
+    TASKS, MERGES, POOL_DELIVERIES, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES,
+    RESERVE,
 ) = range(12)  # fmt: skip
 # Columns of the table of rewritten pushes: the task, the number of the node's push, the row of its base, and the
 # message if each receiver is sent a row of its own.
@@ -111,7 +112,7 @@ class PoolTables(NamedTuple):
     pools_of: Any
     pool_waves: Any
     pools_seen: Any
-    sightings: Any
+    pool_deliveries: Any
 
 
 class TaskTables(NamedTuple):

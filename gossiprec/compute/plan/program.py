@@ -78,7 +78,7 @@ class Program:
             some = n_merges > k
             yield some, (first + k)[some]
 
-    def adopted(self, tasks: I64) -> I64:
+    def adopted_rows(self, tasks: I64) -> I64:
         """Return the row of the version that each task adopts last, or its source if it adopts none."""
         begins, ends = self.merge_offsets[tasks], self.merge_offsets[tasks + 1]
         first, last = (int(begins.min()), int(ends.max())) if len(tasks) else (0, 0)
@@ -90,7 +90,7 @@ class Program:
         return found
 
     @classmethod
-    def updates(cls, nodes: I32, updates: I32) -> Program:
+    def of_updates(cls, nodes: I32, updates: I32) -> Program:
         """Return the program in which some nodes train once, in place: node k in row k."""
         row, none = np.arange(len(nodes), dtype=np.int32), np.zeros(0, np.int32)
         offsets = np.zeros(len(nodes) + 1, np.int64)
@@ -109,7 +109,7 @@ class PoolDeliveries:
 
     Attributes
     ----------
-    pool, victim, row, message : ndarray of int32, shape (n_sightings,)
+    pool, victim, row, message : ndarray of int32, shape (n_pool_deliveries,)
         Pool `pool` saw the version in arena row `row`, sent by node `victim`; no pair occurs twice in a wave.
     """
 
@@ -127,7 +127,7 @@ class ExecutionPlan:
     ----------
     order : ndarray of int64, shape (n_tasks,)
         Tasks by wave, within a wave the costliest first.
-    task_offsets, sighting_offsets : ndarray of int64, shape (n_waves + 1,)
+    task_offsets, pool_delivery_offsets : ndarray of int64, shape (n_waves + 1,)
         Wave w runs tasks ``order[task_offsets[w]:task_offsets[w + 1]]``, and
         shows its pool deliveries, which are ordered in the same way.
     """
@@ -135,12 +135,12 @@ class ExecutionPlan:
     program: Program
     order: I64
     task_offsets: I64
-    sightings: PoolDeliveries
-    sighting_offsets: I64
+    pool_deliveries: PoolDeliveries
+    pool_delivery_offsets: I64
 
 
 def build_execution_plan(
-    program: Program, wave: I32, cost: F64, sightings: I32, waves: range
+    program: Program, wave: I32, cost: F64, pool_deliveries: I32, waves: range
 ) -> ExecutionPlan:
     """Return the plan of a program, with tasks and pool deliveries sorted by wave.
 
@@ -149,24 +149,24 @@ def build_execution_plan(
     program : Program
     wave, cost : ndarray of int32 and float64, shape (n_tasks,)
         Of each task; within a wave the costliest come first.
-    sightings : ndarray of int32, shape (n_sightings, 5)
+    pool_deliveries : ndarray of int32, shape (n_pool_deliveries, 5)
         Pool deliveries as the planner's loop writes them (:mod:`gossiprec.compute.plan.planner_state`).
     waves : range
         All waves of the plan.
     """
     order = np.lexsort((-cost, wave))
-    seen_wave = sightings[:, at.SEEN_WAVE]
+    seen_wave = pool_deliveries[:, at.SEEN_WAVE]
     seen = np.argsort(seen_wave, kind="stable")
     edges = np.arange(waves.start, waves.stop + 1)
     return ExecutionPlan(
         program=program,
         order=order.astype(np.int64),
         task_offsets=np.searchsorted(wave[order], edges).astype(np.int64),
-        sightings=PoolDeliveries(
-            pool=sightings[seen, at.POOL_ID],
-            victim=sightings[seen, at.VICTIM],
-            row=sightings[seen, at.SEEN_ROW],
-            message=sightings[seen, at.SEEN_MESSAGE],
+        pool_deliveries=PoolDeliveries(
+            pool=pool_deliveries[seen, at.POOL_ID],
+            victim=pool_deliveries[seen, at.VICTIM],
+            row=pool_deliveries[seen, at.SEEN_ROW],
+            message=pool_deliveries[seen, at.SEEN_MESSAGE],
         ),
-        sighting_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
+        pool_delivery_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
     )

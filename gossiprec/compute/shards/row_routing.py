@@ -36,16 +36,16 @@ class NodePartition:
     number: int
 
     @property
-    def own(self) -> I64:
+    def own_nodes(self) -> I64:
         """The nodes of this shard, ascending."""
-        return self.of_shard(self.number)
+        return self.nodes_of_shard(self.number)
 
-    def of_shard(self, number: int) -> I64:
+    def nodes_of_shard(self, number: int) -> I64:
         """Return the nodes of a shard, ascending."""
         return np.flatnonzero(self.of == number)
 
     @property
-    def others(self) -> list[int]:
+    def other_shards(self) -> list[int]:
         """The numbers of the other shards."""
         return [number for number in range(self.n) if number != self.number]
 
@@ -133,7 +133,7 @@ class RowRouter:
         self._written = np.full(len(first), -1, np.int64)  # the wave of the run that last wrote the row
         self._done = 0
 
-    def owner(self, rows: I64) -> I64:
+    def last_writing_shard(self, rows: I64) -> I64:
         """Return the shard that last wrote each of some rows."""
         return self._owner[rows].astype(np.int64)
 
@@ -141,7 +141,7 @@ class RowRouter:
         """Return whether this shard has the current version of each of some rows."""
         return (self._holders[rows] >> np.uint64(self._parts.number) & np.uint64(1)).astype(np.bool_)
 
-    def share(self, rows: I64) -> dict[int, I64]:
+    def rows_to_share(self, rows: I64) -> dict[int, I64]:
         """Return the rows of shard 0 that each other shard lacks; note that all shards will have them."""
         everywhere = list(range(1, self._parts.n))
         lacking = {n: rows[(self._holders[rows] >> np.uint64(n) & np.uint64(1)) == 0] for n in everywhere}
@@ -165,16 +165,18 @@ class RowRouter:
             self._holders = np.concatenate([self._holders, np.zeros(more, np.uint64)])
             self._written = np.concatenate([self._written, np.full(more, -1, np.int64)])
 
-    def of(self, plan: ExecutionPlan) -> ShardPlan:
+    def shard_plan(self, plan: ExecutionPlan) -> ShardPlan:
         """Return this shard's part of the next plan."""
         program, own, route = plan.program, self._parts.number, ShardPlan()
         self.grow(int(max(program.target.max(initial=-1), program.merge_row.max(initial=-1))) + 1)
         shard_of = self._parts.of[program.node]
         for wave in range(len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-            seen = slice(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+            seen = slice(plan.pool_delivery_offsets[wave], plan.pool_delivery_offsets[wave + 1])
             entries, reader = row_entries(program.merge_offsets, tasks)
-            rows = np.concatenate([program.merge_row[entries], plan.sightings.row[seen]]).astype(np.int64)
+            rows = np.concatenate([program.merge_row[entries], plan.pool_deliveries.row[seen]]).astype(
+                np.int64
+            )
             to = np.concatenate([shard_of[tasks][reader], np.zeros(seen.stop - seen.start, np.int64)])
             rows_lacking, shards = self._lacking(rows, to)
             senders = self._owner[rows_lacking]
@@ -234,7 +236,7 @@ class ShardContext:
     Attributes
     ----------
     parts : NodePartition
-        Set by :meth:`take`.
+        Set by :meth:`set_owners`.
     routes : RowRouter
     bring : callable
         Function that writes the own parts of some nodes into the store, if this shard leads.
@@ -246,7 +248,7 @@ class ShardContext:
         self.routes: RowRouter
         self.bring: Callable[[I64], None] = _nothing
 
-    def take(self, of: I64, *, keeps_first: bool) -> None:
+    def set_owners(self, owner_of_node: I64, *, keeps_first: bool) -> None:
         """Set the shard that owns each node."""
-        self.parts = NodePartition(of, self.n, self.number)
+        self.parts = NodePartition(owner_of_node, self.n, self.number)
         self.routes = RowRouter(self.parts, keeps_first=keeps_first)

@@ -18,7 +18,7 @@ from gossiprec.compute.shards.row_routing import RowBatch, ShardContext, ShardPl
 from gossiprec.compute.store.base import Store
 from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, sightings_in_wave
+from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, pool_deliveries_in_wave
 
 Packed: TypeAlias = Any
 """An array, a mapping of arrays by name, or a list of these."""
@@ -48,44 +48,44 @@ class StoreCodec:
         """Store the payloads that :meth:`pack` gave in another shard; this shard owns `nodes`."""
         self._store.rows[handles] = found
 
-    def made(self, handles: I64) -> I64:
+    def result_handles(self, handles: I64) -> I64:
         """Return the handles that hold results of the shard's nodes, without the versions they were sent."""
         return handles
 
-    def own(self, current: I64, nodes: I64) -> F32:
+    def copy_own_parts(self, current: I64, nodes: I64) -> F32:
         """Return copies of some nodes' own parts; `current` are the current handles of all nodes."""
         models: F32 = self._store.models(current, nodes)
         return models
 
-    def take_own(self, current: I64, nodes: I64, values: F32) -> None:
-        """Store the own parts that :meth:`own` gave."""
+    def store_own_parts(self, current: I64, nodes: I64, values: F32) -> None:
+        """Store the own parts that :meth:`copy_own_parts` gave."""
         self._store.rows[current[nodes]] = values
 
-    def state(self, nodes: I64) -> dict[str, Any]:
+    def state_outside_handles(self, nodes: I64) -> dict[str, Any]:
         """Return copies of some nodes' state that is not under handles, for a checkpoint."""
         return {name: getattr(self._store, name)[of] for name, of in self._kept(nodes)}
 
-    def restore(self, nodes: I64, state: Mapping[str, Any]) -> None:
-        """Restore a :meth:`state`."""
+    def restore_outside_handles(self, nodes: I64, state: Mapping[str, Any]) -> None:
+        """Restore a :meth:`state_outside_handles`."""
         for name, of in self._kept(nodes):
             getattr(self._store, name)[of] = state[name]
 
-    def follow(self, program: Program, tasks: I64) -> None:
+    def follow_other_shards(self, program: Program, tasks: I64) -> None:
         """Update the handles that other shards' tasks changed, after the tasks of this wave."""
 
-    def common(self, current: I64) -> I64:
+    def common_handles(self, current: I64) -> I64:
         """Return the handles of shard 0's versions by which all users recommend."""
         return NONE
 
-    def versions(self, handles: I64) -> I64:
+    def version_numbers(self, handles: I64) -> I64:
         """Return a number for the version under each handle, equal for equal versions."""
         return NONE
 
-    def refer(self, handles: I64, versions: I64) -> None:
+    def refer_to_versions(self, handles: I64, versions: I64) -> None:
         """Let handles refer to versions that arrive later; equal numbers refer to one version."""
 
     def _kept(self, nodes: I64) -> list[tuple[str, I64]]:
-        """Return the arrays of :meth:`state` with the rows of some nodes."""
+        """Return the arrays of :meth:`state_outside_handles` with the rows of some nodes."""
         trained = nodes if len(self._store.first) else NONE
         return [("first", trained), ("second", trained), ("steps", nodes)]
 
@@ -107,7 +107,7 @@ class _Updates(StoreCodec):
 
     def pack(self, handles: I64, nodes: I64) -> Packed:
         store = self._store
-        held = [store.held(handle) for handle in handles.tolist()]
+        held = [store.payload(handle) for handle in handles.tolist()]
         is_update = np.array([isinstance(each, Update) for each in held], np.bool_)
         return {
             "is_update": is_update,
@@ -128,47 +128,47 @@ class _Updates(StoreCodec):
             for name, rows in sent["own_extras"].items():
                 extras[name] = np.zeros((store.n_nodes - 1, *rows.shape[1:]), rows.dtype)
                 extras[name][nodes] = rows
-            store.attach(handle, extras)
+            store.attach_extras(handle, extras)
         updated = handles[is_update].tolist()
         # copies, because Ray keeps arrays in its store while they are referenced
         parts = {name: part.copy() for name, part in found.items() if name != "versions"}
         updates = unpack_updates(parts, [store.version(handle) for handle in updated])
         for handle, update in zip(updated, updates, strict=True):
-            store.keep(handle, update)
+            store.store_payload(handle, update)
 
-    def made(self, handles: I64) -> I64:
-        return handles[[isinstance(self._store.held(handle), Update) for handle in handles.tolist()]]
+    def result_handles(self, handles: I64) -> I64:
+        return handles[[isinstance(self._store.payload(handle), Update) for handle in handles.tolist()]]
 
-    def own(self, current: I64, nodes: I64) -> F32:
+    def copy_own_parts(self, current: I64, nodes: I64) -> F32:
         found: F32 = self._store.own[nodes]
         return found
 
-    def take_own(self, current: I64, nodes: I64, values: F32) -> None:
+    def store_own_parts(self, current: I64, nodes: I64, values: F32) -> None:
         self._store.own[nodes] = values
 
-    def follow(self, program: Program, tasks: I64) -> None:
+    def follow_other_shards(self, program: Program, tasks: I64) -> None:
         store = self._store
         published = program.node[tasks] == store.n_nodes - 1
         for target in program.target[tasks[published]].tolist():
-            store.keep(target, self._unknown())
+            store.store_payload(target, self._unknown())
         others = tasks[~published]
         for target, sent in zip(
-            program.target[others].tolist(), program.adopted(others).tolist(), strict=True
+            program.target[others].tolist(), program.adopted_rows(others).tolist(), strict=True
         ):
-            store.keep(target, store.version(sent))
+            store.store_payload(target, store.version(sent))
 
-    def common(self, current: I64) -> I64:
+    def common_handles(self, current: I64) -> I64:
         return current[-1:]
 
-    def versions(self, handles: I64) -> I64:
+    def version_numbers(self, handles: I64) -> I64:
         numbers: dict[int, int] = {}
         held = [self._store.version(handle) for handle in handles.tolist()]
         return np.array([numbers.setdefault(id(version), len(numbers)) for version in held], np.int64)
 
-    def refer(self, handles: I64, versions: I64) -> None:
+    def refer_to_versions(self, handles: I64, versions: I64) -> None:
         known = [self._unknown() for _ in range(int(versions.max(initial=-1)) + 1)]
         for handle, number in zip(handles.tolist(), versions.tolist(), strict=True):
-            self._store.keep(handle, known[number])
+            self._store.store_payload(handle, known[number])
 
     def _unknown(self) -> F32:
         """Return zeros in the place of a version, which take memory only once the version arrives."""
@@ -264,8 +264,8 @@ class ShardRunner(WaveRunner):
         """Carry out this shard's part of a plan."""
         begin, before = time.perf_counter(), self.sent.waited_s
         self._busy = 0.0
-        self._executor.store.note(plan.program)
-        route = self._routes.of(plan)
+        self._executor.store.note_changes(plan.program)
+        route = self._routes.shard_plan(plan)
         self.sent.routed_s += time.perf_counter() - begin
         for wave, part in enumerate(route.waves):
             self._send(route, wave)
@@ -273,9 +273,11 @@ class ShardRunner(WaveRunner):
             for batch in part.incoming:
                 self._take(batch)
             self._compute(
-                plan, part.waiting, sightings_in_wave(plan, wave) if self._parts.number == 0 else NOTHING
+                plan,
+                part.waiting,
+                pool_deliveries_in_wave(plan, wave) if self._parts.number == 0 else NOTHING,
             )
-            self.payloads.follow(plan.program, part.elsewhere)
+            self.payloads.follow_other_shards(plan.program, part.elsewhere)
             self._executor.store.discard(part.outdated)
         self._note(plan, route)
         if self._shares_found:
@@ -284,20 +286,20 @@ class ShardRunner(WaveRunner):
         waited = self.sent.waited_s - before
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy - waited
 
-    def use(self, rows: I64) -> None:
+    def note_used_rows(self, rows: I64) -> None:
         """Note that rows take memory in this shard."""
         self._used.append(rows)
 
-    def release(self) -> None:
+    def release_rows(self) -> None:
         """Free the rows that are not needed, and the rows with a current version only in other shards."""
         resident = np.unique(np.concatenate([self._resident, *self._used]))
         stays = self._needed(resident) & self._routes.holds(resident)
         self._executor.store.discard(resident[~stays])
         self._resident, self._used = resident[stays], []
 
-    def share(self, rows: I64) -> None:
+    def broadcast_rows(self, rows: I64) -> None:
         """Send some rows of shard 0 to all shards. All shards must call this at the same point of the plan."""
-        lacking, key = self._routes.share(rows), (SHARED, self._n_shared)
+        lacking, key = self._routes.rows_to_share(rows), (SHARED, self._n_shared)
         self._n_shared += 1
         for shard, some in lacking.items():
             if len(some) and self._parts.number == 0:
@@ -311,7 +313,7 @@ class ShardRunner(WaveRunner):
         self._n_broadcast += 1
         if self._parts.number != 0:
             return np.array(self._exchange.receive(0, key), np.int64)
-        for shard in self._parts.others:
+        for shard in self._parts.other_shards:
             self._exchange.send(shard, key, found)
         return found
 
@@ -323,7 +325,7 @@ class ShardRunner(WaveRunner):
 
     def _post(self, shard: int, key: Key, rows: I64) -> int:
         """Send rows; return their size in bytes."""
-        found = self.payloads.pack(rows, self._parts.of_shard(shard))
+        found = self.payloads.pack(rows, self._parts.nodes_of_shard(shard))
         self._exchange.send(shard, key, found)
         size = _bytes_of(found)
         self.sent.batches += 1
@@ -338,7 +340,7 @@ class ShardRunner(WaveRunner):
     def _fetch(self, shard: int, key: Key, rows: I64) -> None:
         """Receive rows and note the waiting time."""
         begin = time.perf_counter()
-        self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own)
+        self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own_nodes)
         self.sent.waited_s += time.perf_counter() - begin
 
     def _note(self, plan: ExecutionPlan, route: ShardPlan) -> None:
@@ -350,19 +352,19 @@ class ShardRunner(WaveRunner):
         sent.most_bytes = max(sent.most_bytes, *self._bytes_for.values(), 0)
         self._bytes_for.clear()
         came = [batch.rows for wave in route.waves for batch in wave.incoming]
-        self.use(np.unique(np.concatenate([program.target[mine].astype(np.int64), *came])))
+        self.note_used_rows(np.unique(np.concatenate([program.target[mine].astype(np.int64), *came])))
         if sum(len(some) for some in self._used) > len(self._parts.of) // (2 * self._parts.n):
-            self.release()
+            self.release_rows()
 
     def _share_found(self, program: Program) -> None:
         """Exchange with all shards the findings about the merges of their nodes."""
         shard_of = self._parts.of[program.node]
         own, entries = self._of_shard(program, shard_of, self._parts.number)
         found = (program.found[entries], program.refused[own])
-        for shard in self._parts.others:
+        for shard in self._parts.other_shards:
             self._exchange.send(shard, (FOUND, self._number), found)
         begin = time.perf_counter()
-        for shard in self._parts.others:
+        for shard in self._parts.other_shards:
             tasks, entries = self._of_shard(program, shard_of, shard)
             program.found[entries], program.refused[tasks] = self._exchange.receive(
                 shard, (FOUND, self._number)

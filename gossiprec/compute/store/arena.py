@@ -133,7 +133,7 @@ class Arena(Store):
         Read them by :meth:`host_rows` and write them by :meth:`store`: the current values may be on a device. Only
         first versions are written here directly, before anything runs.
     first, second : ndarray of float32, shape (n_owners, row_size) or (0, row_size)
-        Adam's moments; :meth:`owned` gives the row of a node.
+        Adam's moments; :meth:`moment_rows` gives the row of a node.
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
     fresh_moments : bool
@@ -176,7 +176,7 @@ class Arena(Store):
         """Whether rows are kept in float16."""
         return self._kind == np.float16
 
-    def owned(self, nodes: I64) -> I64:
+    def moment_rows(self, nodes: I64) -> I64:
         """Return the rows of moments that belong to some nodes."""
         return nodes if self._owners is None else np.searchsorted(self._owners, nodes)
 
@@ -214,10 +214,10 @@ class Arena(Store):
         return Inbox(self.host_rows(handles)[:, self.layout.merged], handles, weights, own_weight)
 
     def iter_pool_rows(
-        self, sightings: PoolDeliveries, first: int, last: int
+        self, pool_deliveries: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield all rows at once: a handle is the number of its row."""
-        yield self.host_rows(sightings.row[first:last]), sightings, first, last
+        yield self.host_rows(pool_deliveries.row[first:last]), pool_deliveries, first, last
 
     def are_finite(self, handles: I64, nodes: I32) -> Bools:
         """Return whether each row is finite."""
@@ -242,7 +242,7 @@ class Arena(Store):
     def discard_moments(self, nodes: I64) -> None:
         """Free the optimizer state of nodes (ascending) that do not train here."""
         for moments in self._moments:
-            moments.discard(self.owned(nodes))
+            moments.discard(self.moment_rows(nodes))
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows; rows are copied only once the reserved rows are used up."""
@@ -254,14 +254,14 @@ class Arena(Store):
             self.rows = self._reserved.rows[:capacity]
             self._rows_written.grow(capacity)
 
-    def note(self, program: Program) -> None:
+    def note_changes(self, program: Program) -> None:
         """Note the rows and the moments that a program changes, for checkpoints."""
         self._rows_written.note_written(program.target)
         if len(self.first):
             nodes = program.node[program.update >= 0].astype(np.int64)
             if self._owners is not None:
                 nodes = np.intersect1d(nodes, self._owners)
-            self._moments_written.note_written(self.owned(nodes))
+            self._moments_written.note_written(self.moment_rows(nodes))
 
     def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return the rows `needed` (ascending) and the optimizer state, for a checkpoint: references, no copies."""
@@ -363,7 +363,7 @@ class SingleModelStore(Arena):
     def grow(self, capacity: int) -> None:
         """Do nothing: the one row serves all handles."""
 
-    def note(self, program: Program) -> None:
+    def note_changes(self, program: Program) -> None:
         """Note that the model changes."""
         self._rows_written.note_written(np.zeros(1, np.int64))
         self._moments_written.note_written(np.arange(len(self.first)))

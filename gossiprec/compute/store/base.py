@@ -92,7 +92,7 @@ class Store(ABC):
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Store whole models, shape (n, row_size), under handles; float16 rounds by `keys`, one for each."""
 
-    def merged(self, handle: int) -> F32:
+    def merged_columns(self, handle: int) -> F32:
         """Return the columns of a model that receivers merge, in float32; not to be changed."""
         part: F32 = self.load(np.array([handle]))[0, self.layout.merged]
         return part
@@ -115,7 +115,7 @@ class Store(ABC):
 
     @abstractmethod
     def iter_pool_rows(
-        self, sightings: PoolDeliveries, first: int, last: int
+        self, pool_deliveries: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield pool deliveries first .. last - 1 with the rows of their models, base and update together.
 
@@ -139,7 +139,7 @@ class Store(ABC):
     def scoring_view(self, current: I64, users: I64) -> ScoringView:
         """Return the present models of some users for scoring."""
 
-    def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (only clients without a model use extras)
+    def attach_extras(self, handle: int, extras: Extras) -> None:  # noqa: B027 (only clients without a model use extras)
         """Keep the extras that a coordinator sends with the version under a handle."""
 
     def uploaded_users(self, handles: Handles) -> F32 | None:
@@ -158,7 +158,7 @@ class Store(ABC):
     def grow(self, capacity: int) -> None:  # noqa: B027
         """Make room for `capacity` handles."""
 
-    def note(self, program: Program) -> None:  # noqa: B027 (only stores with many rows need it)
+    def note_changes(self, program: Program) -> None:  # noqa: B027 (only stores with many rows need it)
         """Note the rows that a program is about to change, for checkpoints."""
 
     @abstractmethod

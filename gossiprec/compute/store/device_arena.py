@@ -55,14 +55,14 @@ class MirroredRows:
         self._here = np.concatenate([self._here, np.ones(more, np.bool_)])
         self._there = np.concatenate([self._there, np.zeros(more, np.bool_)])
 
-    def fetch(self, rows: Handles) -> None:
+    def copy_to_host(self, rows: Handles) -> None:
         """Bring rows of the host up to date."""
         for some in self._pieces(rows, self._here):
             self.host[some] = self._tensor.index_select(0, self._index(some)).cpu().numpy()
             self.n_fetched += len(some)
         self._here[rows] = True
 
-    def overwritten(self, rows: Handles) -> None:
+    def mark_overwritten(self, rows: Handles) -> None:
         """Note that rows have been written on the host."""
         self._here[rows], self._there[rows] = True, False
 
@@ -150,13 +150,13 @@ class DeviceArena(Arena):
 
     def host_rows(self, handles: Handles) -> F32:
         """Return all rows; those under `handles` are up to date."""
-        self._both.fetch(handles)
+        self._both.copy_to_host(handles)
         return self.rows
 
     def host_moments(self, owned: I64) -> tuple[F32, F32]:
         """Return all moments; those in the rows `owned` are up to date."""
         for part in self._both_moments:
-            part.fetch(owned)
+            part.copy_to_host(owned)
         return self.first, self.second
 
     def rows_of_tasks(self, program: Program, tasks: I64) -> F32:
@@ -167,7 +167,7 @@ class DeviceArena(Arena):
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write rows on the host."""
         super().store(handles, values, keys)
-        self._both.overwritten(handles)
+        self._both.mark_overwritten(handles)
 
     def take(self, handles: Handles) -> Tensor:
         """Return copies of rows on the device, shape (n, row_size)."""
@@ -180,12 +180,12 @@ class DeviceArena(Arena):
 
     def take_moments(self, nodes: I64) -> list[Tensor]:
         """Return copies of the nodes' first and second moments on the device, of shape (n, row_size) each."""
-        return [part.take(self.owned(nodes)) for part in self._both_moments]
+        return [part.take(self.moment_rows(nodes)) for part in self._both_moments]
 
     def put_moments(self, nodes: I64, moments: Sequence[Tensor]) -> None:
         """Write the nodes' moments on the device."""
         for part, values in zip(self._both_moments, moments, strict=True):
-            part.put(self.owned(nodes), values)
+            part.put(self.moment_rows(nodes), values)
 
     def are_finite(self, handles: Handles, nodes: I32) -> Bools:
         """Return whether each row is finite; the check runs on the device."""
@@ -214,6 +214,6 @@ class DeviceArena(Arena):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
         super().restore(state)
-        self._both.overwritten(state["needed"])
+        self._both.mark_overwritten(state["needed"])
         for part in self._both_moments:
-            part.overwritten(np.arange(len(part.host)))
+            part.mark_overwritten(np.arange(len(part.host)))

@@ -281,11 +281,11 @@ class Update:
     user: F32 | None = None
 
     @property
-    def whole(self) -> F32:
+    def model(self) -> F32:
         """The model, ``[items | shared]``."""
-        return self.part(0, len(self.base))
+        return self.model_columns(0, len(self.base))
 
-    def part(self, low: int, high: int) -> F32:
+    def model_columns(self, low: int, high: int) -> F32:
         """Return the columns ``low .. high`` of the model."""
         out, width, end = self.base[low:high].copy(), self.rows.shape[1], len(self.base) - len(self.shared)
         some = slice(*np.searchsorted(self.items, [low // width, -(-high // width)]))
@@ -302,7 +302,7 @@ class Update:
         before = self._tables(self.base).take(self.items, axis=0)
         return ModelDelta(self.items, self.rows - before, self.shared - shared)
 
-    def move(self, model: F32, share: float) -> None:
+    def add_change_to(self, model: F32, share: float) -> None:
         """Add a share of the change to a model, ``[items | shared]``."""
         change = self.change
         self._tables(model)[change.items] += np.float32(share) * change.rows
@@ -337,7 +337,9 @@ class ReceivedModels:
 
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
         places, columns = at
-        return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
+        return np.stack(
+            [self._updates[place].model_columns(columns.start, columns.stop) for place in places.tolist()]
+        )
 
     def are_finite(self, places: Handles) -> Bools:
         """Return whether each of some models, and its change, is finite, shape (n_places,)."""
@@ -372,7 +374,7 @@ class ReceivedChanges(Sequence[ModelDelta]):
 
 def full_model(payload: Payload) -> F32:
     """Return the model, ``[items | shared]``, of a version or an update; it must not be changed."""
-    return payload.whole if isinstance(payload, Update) else payload
+    return payload.model if isinstance(payload, Update) else payload
 
 
 def pack_updates(updates: Sequence[Update], layout: Layout, user_upload_width: int) -> dict[str, Any]:

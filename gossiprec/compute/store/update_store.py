@@ -115,7 +115,7 @@ class UpdateStore(Store):
         self.mixture: Mixture | None = None
         self.own_extras: frozenset[str] = frozenset()
 
-    def begin(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
+    def set_first_models(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
         """Replace the common version and the users' rows by the output of `start`, before the run begins."""
         width = self.layout.user_width
         self._common, self.own[:, :width] = start(self._common, self.own[:, :width].copy())
@@ -127,14 +127,14 @@ class UpdateStore(Store):
 
     def version(self, handle: int) -> F32:
         """Return the version, ``[items | shared]``, under a handle, or the base of the update there."""
-        held = self.held(handle)
+        held = self.payload(handle)
         return held.base if isinstance(held, Update) else held
 
-    def held(self, handle: int) -> Payload:
+    def payload(self, handle: int) -> Payload:
         """Return the payload under a handle; it must not be changed."""
         return self._held.get(handle, self._common)
 
-    def attach(self, handle: int, extras: Extras) -> None:
+    def attach_extras(self, handle: int, extras: Extras) -> None:
         """Keep the extras that the coordinator sends with the version under a handle."""
         self._extras[handle] = extras
 
@@ -142,15 +142,15 @@ class UpdateStore(Store):
         """Return the extras that the coordinator sent with the version under a handle."""
         return self._extras.get(handle, NOTHING)
 
-    def take_rows(self, lessons: Iterable[tuple[int, int]]) -> None:
+    def adopt_sent_user_rows(self, tasks: Iterable[tuple[int, int]]) -> None:
         """Set clients' user rows to those that they were sent, if the coordinator keeps the users' rows.
 
         Parameters
         ----------
-        lessons : iterable of (int, int)
+        tasks : iterable of (int, int)
             A node, and the handle of the version that it was sent.
         """
-        for node, sent in lessons:
+        for node, sent in tasks:
             rows = self.extras(sent).get(USER_ROWS)
             if rows is not None:
                 self.own[node, : self.layout.user_width] = rows[node]
@@ -162,7 +162,7 @@ class UpdateStore(Store):
             own[:, : self.layout.user_width] = rows[clients]
         return own
 
-    def keep(self, handle: int, payload: Payload) -> None:
+    def store_payload(self, handle: int, payload: Payload) -> None:
         """Keep a payload under a handle."""
         self._held[handle] = payload
 
@@ -170,7 +170,7 @@ class UpdateStore(Store):
         """Return whole models; private weights and user rows that were not uploaded are zero."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
-            held = self.held(handle)
+            held = self.payload(handle)
             row[self.layout.merged] = full_model(held)
             if isinstance(held, Update) and held.user is not None and self.layout.user_width:
                 row[self.layout.users] = held.user
@@ -179,7 +179,7 @@ class UpdateStore(Store):
     def uploaded_users(self, handles: Handles) -> F32 | None:
         """Return the user uploads, NaN if a client sent none, or None if no client sent one."""
         unknown = np.full(self.user_upload_width, np.nan, np.float32)
-        held = [self.held(handle) for handle in handles.tolist()]
+        held = [self.payload(handle) for handle in handles.tolist()]
         uploads = [each.user if isinstance(each, Update) else None for each in held]
         if all(row is None for row in uploads):
             return None
@@ -206,9 +206,9 @@ class UpdateStore(Store):
         for handle, row in zip(handles.tolist(), values, strict=True):
             self._held[handle] = row[self.layout.merged].copy()
 
-    def merged(self, handle: int) -> F32:
+    def merged_columns(self, handle: int) -> F32:
         """Return a model, ``[items | shared]``; of a version, the version itself."""
-        return full_model(self.held(handle))
+        return full_model(self.payload(handle))
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
         """Store a version under a handle."""
@@ -216,7 +216,7 @@ class UpdateStore(Store):
 
     def are_finite(self, handles: Handles, nodes: I32) -> Bools:
         """Return whether each update, and its client's own part, is finite."""
-        held = [self.held(handle) for handle in handles.tolist()]
+        held = [self.payload(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "trained models are updates"
         found = np.isfinite(self.own[nodes]).all(axis=1)
@@ -245,21 +245,28 @@ class UpdateStore(Store):
         return Inbox(models, np.arange(len(copies)), weights.copy(), own_weight, changes)
 
     def _received(self, handles: Handles) -> list[Update]:
-        held = [self.held(handle) for handle in handles.tolist()]
+        held = [self.payload(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
         return updates
 
     def iter_pool_rows(
-        self, sightings: PoolDeliveries, first: int, last: int
+        self, pool_deliveries: PoolDeliveries, first: int, last: int
     ) -> Iterator[tuple[F32, PoolDeliveries, int, int]]:
         """Yield pool deliveries with their whole models, in blocks of a few models."""
         size = max(1, SHOWN // self.layout.row_size)
         for low in range(first, last, size):
             some = slice(low, min(low + size, last))
             place = np.arange(some.stop - low, dtype=np.int32)
-            pool, victim, message = (getattr(sightings, name)[some] for name in ("pool", "victim", "message"))
-            yield self.load(sightings.row[some]), PoolDeliveries(pool, victim, place, message), 0, len(place)
+            pool, victim, message = (
+                getattr(pool_deliveries, name)[some] for name in ("pool", "victim", "message")
+            )
+            yield (
+                self.load(pool_deliveries.row[some]),
+                PoolDeliveries(pool, victim, place, message),
+                0,
+                len(place),
+            )
 
     def models(self, current: I64, nodes: I64) -> F32:
         """Return each node's own part with the coordinator's current version."""
@@ -276,7 +283,7 @@ class UpdateStore(Store):
         personal = self._personal(current, users)
         if personal is not None:
             return self._personal_view(personal, current, users)
-        if self.layout.of(BlockRole.PRIVATE):
+        if self.layout.blocks_of_role(BlockRole.PRIVATE):
             return ScoringView(
                 self.layout,
                 self.models(current, users),
@@ -308,7 +315,7 @@ class UpdateStore(Store):
         models[:n] = personal.versions
         for row, place in enumerate(own, n):
             models[row] = personal.versions[of[place]]
-            held[place].move(models[row], personal.local)  # type: ignore[union-attr]
+            held[place].add_change_to(models[row], personal.local)  # type: ignore[union-attr]
             of[place] = row
         is_common = len(rows) == 1 and not personal.local
         return ScoringView(layout, rows, of, np.arange(len(users)), together=is_common)
@@ -320,9 +327,12 @@ class UpdateStore(Store):
         takes its place. If clients use personal models, their updates of the current version are kept while it is
         current.
         """
-        kept, needed = {handle: self.held(handle) for handle in planner.busy_rows.tolist()}, planner.is_needed
+        kept, needed = (
+            {handle: self.payload(handle) for handle in planner.busy_rows.tolist()},
+            planner.is_needed,
+        )
         self._extras = {handle: extras for handle, extras in self._extras.items() if needed(handle)}
-        present = self.version(planner.current_of(self.n_nodes - 1))
+        present = self.version(planner.current_row(self.n_nodes - 1))
         if self.mixture is not None:
             of_present = {handle: held for handle, held in self._held.items() if _is_of(held, present)}
             kept |= {handle: held for handle, held in of_present.items() if needed(handle)}
@@ -345,7 +355,7 @@ class UpdateStore(Store):
 
     def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return the payloads, with each version once, and the clients' own parts, for a checkpoint."""
-        held = [self.held(handle) for handle in needed.tolist()]
+        held = [self.payload(handle) for handle in needed.tolist()]
         numbers: dict[int, int] = {}
         bases = [self.version(handle) for handle in needed.tolist()]
         version = np.array([numbers.setdefault(id(base), len(numbers)) for base in bases], np.int64)

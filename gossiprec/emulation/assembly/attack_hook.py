@@ -155,7 +155,7 @@ class AttackHook(DeliveryHook):
             self._about = (layout, hides_user.copy(), MessageIndex(len(deliveries.time)))
         self._spent: dict[int, float] = {}  # by thread, so that no two threads write one entry
 
-    def call(self, job: Callable[..., T], *args: Any) -> T:
+    def timed_call(self, job: Callable[..., T], *args: Any) -> T:
         """Call `job` and count its time."""
         begin = time.perf_counter()
         try:
@@ -169,12 +169,12 @@ class AttackHook(DeliveryHook):
         """Time spent so far."""
         return sum(self._spent.values())
 
-    def known(self, deliveries: KnownDeliveries) -> KnownDeliveries:
+    def deliveries_to_own_nodes(self, deliveries: KnownDeliveries) -> KnownDeliveries:
         """Return the deliveries that the attack may know: those to its own nodes."""
-        known = deliveries.at(self._knows)
+        known = deliveries.to_nodes(self._knows)
         if self._copies:
             known = copy_data(known)
-            self._about[2].learn(known)
+            self._about[2].note_deliveries(known)
         return known
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:
@@ -185,38 +185,40 @@ class AttackHook(DeliveryHook):
         """Show the attack the versions that its single nodes are about to merge."""
         mine = self.select_tasks(program, tasks)
         if len(mine):
-            program = self.weighed(program, mine)
+            program = self.with_seen_weights(program, mine)
             more = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else ()
             raw = MergeDeliveries(rows, program, mine, *more)
             if self._copies or self._views is not None:
-                raw = own_tasks(Observations(raw, *self._about), *self._about[:2])
+                raw = copy_own_tasks(Observations(raw, *self._about), *self._about[:2])
             if self._views is not None:
                 self._views.complete_merges(raw, Observations(raw, *self._about).senders)
-            self.call(self.attack.observe, Observations(raw, *self._about))
+            self.timed_call(self.attack.observe, Observations(raw, *self._about))
 
-    def weighed(self, program: Program, tasks: I64) -> Program:
+    def with_seen_weights(self, program: Program, tasks: I64) -> Program:
         """Return the program with the merge weights that the attack sees."""
-        return program if self._weigh is None else self.call(self._weigh, program, tasks)
+        return program if self._weigh is None else self.timed_call(self._weigh, program, tasks)
 
-    def observe_pools(self, rows: F32, sightings: PoolDeliveries, first: int, last: int) -> None:
+    def observe_pools(self, rows: F32, pool_deliveries: PoolDeliveries, first: int, last: int) -> None:
         """Show the attack the pool deliveries ``first .. last - 1``."""
         if not self._n_pools:
             return
-        pool = sightings.pool[first:last] - self._first_pool
+        pool = pool_deliveries.pool[first:last] - self._first_pool
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
         if len(mine):
-            raw = GroupDeliveries(rows, sightings.pool[mine] - self._first_pool, sightings.row[mine])
-            message = sightings.message[mine]
+            raw = GroupDeliveries(
+                rows, pool_deliveries.pool[mine] - self._first_pool, pool_deliveries.row[mine]
+            )
+            message = pool_deliveries.message[mine]
             if self._copies or self._views is not None:
                 seen = Observations(raw, *self._about, message)
-                shown = received(seen, *self._about[:2])
+                shown = copy_received_versions(seen, *self._about[:2])
                 if self._views is not None:
                     self._views.complete(shown, raw.group + self._first_pool, seen.senders)
                 raw = GroupDeliveries(shown, copy_data(raw.group), np.arange(len(shown), dtype=np.int32))
-            self.call(self.attack.observe, Observations(raw, *self._about, message))
+            self.timed_call(self.attack.observe, Observations(raw, *self._about, message))
 
 
-def received(seen: Observations, layout: Layout, hides_user: Bools) -> F32:
+def copy_received_versions(seen: Observations, layout: Layout, hides_user: Bools) -> F32:
     """Return copies of received versions, with NaN for withheld user rows and private weights.
 
     Parameters
@@ -235,12 +237,12 @@ def received(seen: Observations, layout: Layout, hides_user: Bools) -> F32:
     return rows
 
 
-def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDeliveries:
+def copy_own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDeliveries:
     """Return the tasks of an attack's own nodes, with copies of the versions that they merge and of their own."""
     raw = seen.raw
     assert isinstance(raw, MergeDeliveries)
     program, tasks = raw.program, raw.tasks
-    shown = received(seen, layout, hides_user)
+    shown = copy_received_versions(seen, layout, hides_user)
     n, own = len(shown), np.arange(len(tasks), dtype=np.int32)
     counts = program.merge_offsets[tasks + 1] - program.merge_offsets[tasks]
     merges = Program(
@@ -329,7 +331,7 @@ class OwnNodes:
         self._own: Bools | None = None
         self._requested: list[I64] = []
 
-    def limited(self) -> AttackContext:
+    def limited_context(self) -> AttackContext:
         """Return a context of which the functions answer only for the attack's own nodes."""
         context = self._context
         return replace(
@@ -398,7 +400,7 @@ def make_attacks(
         coordinator=protocol.n_users if protocol.has_coordinator else None,
         seed=components.scenario.seed,
         threads=threads,
-        hides_user=components.outgoing.hides(BlockRole.USER),
+        hides_user=components.outgoing.withholds_role(BlockRole.USER),
         deliveries=deliveries,
         feed_of_nodes=components.feed.restricted_to,
         models_of_nodes=models_of_nodes,
@@ -449,7 +451,7 @@ def make_hooks(
     views: PartialViews | None,
 ) -> list[AttackHook]:
     """Return the hook of each attack, which shows it the deliveries to its own nodes."""
-    coordinator, hides_user = components.protocol.n_users, components.outgoing.hides(BlockRole.USER)
+    coordinator, hides_user = components.protocol.n_users, components.outgoing.withholds_role(BlockRole.USER)
     for attack in attacks:
         if (attack.nodes != coordinator).any() and not attack.sends:
             components.mode.check_node_observer(attack.label)

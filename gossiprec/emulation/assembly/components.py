@@ -193,7 +193,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         contribution = recommender.initial_contribution(data, scenario.seed)
         context = CoordinatorContext(
             model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
-            protocol.server, protocol.closes_epochs,
+            protocol.server, protocol.ends_epoch_with_extra_wake,
         )  # fmt: skip
         hook = recommender.coordinator_hook(context)
         server = server if hook is None else RecommenderServer(server, hook)
@@ -207,7 +207,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     n_uploading = split.n_users if uploads else 0
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
     for entry in attackers:
-        outgoing.forge(entry.nodes)
+        outgoing.mark_forged(entry.nodes)
     for taken in choose_adversary_nodes(scenario, split.n_users):
         outgoing.take_over(taken)
     check_partial_messages(outgoing, protocol, mode, server)
@@ -302,7 +302,7 @@ def make_policies(
         policy = POLICIES[choice.name](choice.options, nodes)
         policy.check(model, layout)
         for role in np.unique(protocol.roles[nodes]).tolist():
-            policy.check_behaviour(protocol.behaviours[role])
+            policy.check_behaviour(protocol.role_behaviours[role])
         policy.check_receivers(1 if protocol.has_coordinator else protocol.max_messages_per_wake)
         policies.append(policy)
     return policies
@@ -390,7 +390,7 @@ def check_partial_messages(
     reader = (
         "protocol.server computes with" if server is not None
         else "this protocol weights models by the performance of"
-        if any(Op.SCORE in behaviour.on_any_receive for behaviour in protocol.behaviours)
+        if any(Op.SCORE in behaviour.on_any_receive for behaviour in protocol.role_behaviours)
         else None
     )  # fmt: skip
     if reader:
@@ -402,7 +402,9 @@ def check_partial_messages(
 
 def means_of_parts(protocol: Protocol, rules: Sequence[tuple[str, I64, InboxConfig | None]]) -> I64:
     """Return the nodes that average what arrives, and must wait for it to average each number over its senders."""
-    averages = np.array([bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.behaviours])
+    averages = np.array(
+        [bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.role_behaviours]
+    )
     nodes = np.flatnonzero(averages[protocol.roles])
     configured = [nodes_of for _, nodes_of, rule in rules if rule is not None]
     return np.setdiff1d(nodes, np.concatenate([nodes[:0], *configured]))

@@ -155,9 +155,9 @@ class EngineConditions:
     work: ComputeTime | None
 
     @property
-    def implied(self) -> bool:
+    def are_deliveries_implied(self) -> bool:
         """Whether every message arrives at the moment it is sent."""
-        return self.transport.instant and self.work is None
+        return self.transport.is_instant and self.work is None
 
 
 def make_engine_conditions(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> EngineConditions:
@@ -234,7 +234,7 @@ def _work(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> ComputeTime
     options = scenario.network.compute
     if options is None:
         return None
-    trains = trains_on_event(protocol.behaviours)[protocol.roles]
+    trains = trains_on_event(protocol.role_behaviours)[protocol.roles]
     return ComputeTime(
         make_distribution(options.time, "network.compute.time"),
         per=options.per,
@@ -295,7 +295,7 @@ def make_availability(
     """
     churn = scenario.churn
     if churn.is_always_online:
-        return Availability.forever(protocol.n_nodes)
+        return Availability.always_online(protocol.n_nodes)
     horizon = protocol.horizon
     starts = [True] * protocol.n_nodes
     changes = [np.zeros(0)] * protocol.n_nodes
@@ -350,7 +350,7 @@ def _sessions(
         length = online.mean + offline.mean
         cycles = AlternatingAvailability(online, offline, options.start == "stationary")
     _check_changes(len(nodes) * horizon / length, key)
-    return nodes, cycles.lives(nodes, horizon, seed), False
+    return nodes, cycles.draw_sessions(nodes, horizon, seed), False
 
 
 def _device_sessions(scenario: Scenario, number: int, n_nodes: int, horizon: float) -> Lives:
@@ -465,7 +465,7 @@ def _check_online(availability: Availability, last_seen: F64, horizon: float) ->
             f"churn: all {n_users} nodes are permanently offline from time {last_seen.max():g}, but the run "
             f"lasts until {horizon:g}; let some nodes stay, or shorten the run"
         )
-    time, _, online = availability.log()
+    time, _, online = availability.all_changes()
     steps = np.cumsum(2 * online[time <= horizon].astype(np.int64) - 1)
     together = int(availability.starts_online.sum() + max(0, steps.max(initial=0)))
     if together < 2:

@@ -134,7 +134,7 @@ def least_popular_items(chosen: LeastPopular, split: Split, parts: Sequence[Ragg
     return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])
 
 
-def attacked_items(attackers: Sequence[PoisonerGroup]) -> I64:
+def poisoner_targets(attackers: Sequence[PoisonerGroup]) -> I64:
     """Return the targets of all poisoners, ascending."""
     targets = [entry.targets.astype(np.int64) for entry in attackers]
     return np.unique(np.concatenate([np.zeros(0, np.int64), *targets]))
@@ -179,8 +179,8 @@ def poisoner_context(
 
 def make_push_log(components: RunComponents) -> PushLog | None:
     """Return the log of the pushes that are rewritten or forged, or None if there are none."""
-    nodes, protocol = components.outgoing.rewrites, components.protocol
+    nodes, protocol = components.outgoing.rewrites_messages, components.protocol
     if not nodes.any():
         return None
     coordinator = protocol.n_users if protocol.has_coordinator else None
-    return PushLog(nodes, protocol.roles, protocol.behaviours, coordinator, protocol.wakes_per_round)
+    return PushLog(nodes, protocol.roles, protocol.role_behaviours, coordinator, protocol.wakes_per_round)

@@ -43,7 +43,7 @@ from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
-from gossiprec.emulation.estimate.memory import check_memory, estimate_memory, pictures_bytes, process_bytes
+from gossiprec.emulation.estimate.memory import check_memory, estimate_memory, figure_bytes, process_bytes
 from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.federated.base import overrides_method
@@ -72,12 +72,12 @@ def make_planner(
     samples = components.node_load.samples
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
-    noise = np.where(settings.kinds == TrainingMode.PRIVATE, steps * layout.size / 450.0, 0.0)
+    noise = np.where(settings.training_modes == TrainingMode.PRIVATE, steps * layout.size / 450.0, 0.0)
     scans = 2 * schedule.n_wakes * protocol.n_nodes if components.server is not None else 0  # at plan ends
     planner = Planner(
         PlannerOptions(
             roles=protocol.roles,
-            behaviours=protocol.behaviours,
+            behaviours=protocol.role_behaviours,
             weights=components.merge_weights,
             most_updates=settings.most_updates,
             cost=np.asarray(2.0 + samples * components.model.sample_cost(layout) + noise, np.float64),
@@ -99,7 +99,7 @@ def make_planner(
 def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
     """Return for each node whether its pushes are rewritten, and how, as the planner numbers it."""
     in_order, each = outgoing.in_order, outgoing.nodes_with("per_receiver")
-    return np.asarray(outgoing.rewrites + IN_ORDER * in_order + EACH * each, np.int64)
+    return np.asarray(outgoing.rewrites_messages + IN_ORDER * in_order + EACH * each, np.int64)
 
 
 @old_members(between="coordinator_hook", encoding="encoder")
@@ -171,7 +171,7 @@ class PreparedRun(RunComponents):
         return self.scenario.network == NetworkOptions() and self.scenario.churn == Churn()
 
     @property
-    def invalid_left_out(self) -> bool:
+    def discards_invalid_models(self) -> bool:
         """Whether every node that reads models discards those that are not finite (``invalid: discard``)."""
         readers = [self.protocol.n_users] if self.protocol.has_coordinator else range(self.split.n_users)
         rules = [self.receivers.get(node) for node in readers]
@@ -207,7 +207,7 @@ class PreparedRun(RunComponents):
         """
         store, layout, n_items = self.executor.store, self.layout, self.split.n_items
         coordinator = np.array([self.protocol.n_users], np.int64)
-        row = store.models(self.planner.current, coordinator)[0].astype(np.float32)
+        row = store.models(self.planner.current_rows, coordinator)[0].astype(np.float32)
         found = layout.version_tables(row[layout.items.start : layout.shared.stop])
         return {**found, "popularity": np.bincount(self.split.train.values, minlength=n_items)}
 
@@ -254,18 +254,20 @@ def prepare(
         components, schedule = build_and_schedule(scenario, split, progress, stopwatch)
         progress.phase("initialising models")
         with stopwatch("setup"):
-            prepared = with_kept_kernels(components, schedule, stopwatch, shard) if kept_kernels else None
+            prepared = (
+                prepare_with_cached_kernels(components, schedule, stopwatch, shard) if kept_kernels else None
+            )
             prepared = prepared or _assemble(components, schedule, stopwatch, shard)
         with stopwatch("compile"):
             compile_kernels(_kernels_of(prepared), progress)
         progress.phase("initialising observers")
         with stopwatch("setup"):
             for meter in prepared.meters:
-                meter.call(meter.attack.allocate, meter.known(schedule.deliveries))
+                meter.timed_call(meter.attack.allocate, meter.deliveries_to_own_nodes(schedule.deliveries))
     observers = {"observers": sum(attack.state_bytes for attack in prepared.attacks)}
     check_memory(observers)
     needed = prepared.memory_bytes | observers
-    return replace(prepared, inputs=inputs, memory_bytes=needed | pictures_bytes(scenario, needed))
+    return replace(prepared, inputs=inputs, memory_bytes=needed | figure_bytes(scenario, needed))
 
 
 def _load_split(
@@ -307,12 +309,12 @@ def _assemble(
     if components.recommender is not None:
         components.recommender.threads = threads
     deliveries = MessageIndex(schedule.deliveries.n_messages)
-    deliveries.learn(schedule.deliveries)
+    deliveries.note_deliveries(schedule.deliveries)
 
     def models_of_nodes(nodes: I64) -> F32:  # attacks call this during the run, when the planner exists
         if shard is not None:
             shard.bring(nodes)
-        return store.models(planner.current, nodes)
+        return store.models(planner.current_rows, nodes)
 
     attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
@@ -321,8 +323,8 @@ def _assemble(
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
     if shard is not None:
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
-        shard.take(shard_of, keeps_first=components.scenario.churn.model == "reset")
-    components.mode.write_first_models(components, executor, None if shard is None else shard.parts.own)
+        shard.set_owners(shard_of, keeps_first=components.scenario.churn.model == "reset")
+    components.mode.write_first_models(components, executor, None if shard is None else shard.parts.own_nodes)
     components.give_root_data(executor)
     receivers, serving = components.receivers, None
     if components.server is not None:
@@ -358,7 +360,7 @@ def _kernels_of(prepared: PreparedRun) -> list[Part]:
     return parts + [meter.attack.warm_up for meter in prepared.meters]
 
 
-def with_kept_kernels(
+def prepare_with_cached_kernels(
     components: RunComponents, schedule: Schedule, stopwatch: Stopwatch, shard: ShardContext | None = None
 ) -> PreparedRun | None:
     """Return a short run on compiled kernels, or None if a kernel is missing in the cache.

@@ -89,7 +89,7 @@ def make_engine(
 
     If the schedule depends on values, the engine plays events one by one.
     """
-    inline = conditions.implied and not protocol.replies
+    inline = conditions.are_deliveries_implied and not protocol.replies
     hindered = conditions.work is not None and conditions.work.hindered_by_deliveries
     one_by_one = protocol.replies or depends_on_values or hindered
     engine = Engine(
@@ -116,7 +116,7 @@ class ModelResets:
     """
 
     def __init__(self, availability: Availability, *, lost: bool) -> None:
-        time, node, online = availability.log()
+        time, node, online = availability.all_changes()
         came = online & lost
         self._time, self._node = time[came], node[came].astype(np.int32)
         self._done = 0
@@ -170,7 +170,7 @@ def segment_deliveries(segment: TapeSegment, inline: bool) -> tuple[I32, I32, F6
 
 def count_updates(segment: TapeSegment, protocol: Protocol, inline: bool) -> I64:
     """Return the number of local updates of every node in a tape segment, shape (n_nodes,)."""
-    trains, slots = trains_on_event(protocol.behaviours), segment.slots
+    trains, slots = trains_on_event(protocol.role_behaviours), segment.slots
     trained = segment.node[trains[protocol.roles[segment.node], slots] & (slots >= 0)]
     implied = segment.receiver if inline else segment.receiver[:0]
     implied = implied[trains[protocol.roles[implied], 1]]
@@ -318,7 +318,7 @@ class InterleavedSchedule(Schedule):
         per_node = protocol.wakes * protocol.max_messages_per_wake * copies
         self.n_messages = wakers * per_node
         self.virtual_time = protocol.horizon
-        trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
+        trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.role_behaviours)
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
         answers = 2 if protocol.replies else 1  # on which no node trains
         self.n_updates = self.n_messages // answers if self.updates is None else int(self.updates.sum())
@@ -430,7 +430,7 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
 
 def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateInputs:
     """Return the estimate inputs of a run of which the events are scheduled."""
-    settings, updates = NodeSettings.none(components.protocol.n_nodes), schedule.updates
+    settings, updates = NodeSettings.without_policies(components.protocol.n_nodes), schedule.updates
     for entry in components.attackers:  # they have no training samples
         settings.most_updates[entry.nodes] = 0
     for policy in components.policies:
@@ -452,5 +452,5 @@ def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateI
             components.scenario, components.model, components.training, components.recommender, settings,
             counts.epochs, components.layout,
         ),
-        hides_user=bool(components.outgoing.hides(BlockRole.USER).any()),
+        hides_user=bool(components.outgoing.withholds_role(BlockRole.USER).any()),
     )  # fmt: skip

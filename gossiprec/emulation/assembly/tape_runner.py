@@ -105,13 +105,13 @@ class TapeRunner:
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._stopwatch = stopwatch
         wave_size = prepared.scenario.executor.wave_size
-        reducer = prepared.reducer if prepared.reducer.any else None
+        reducer = prepared.reducer if prepared.reducer.has_inboxes else None
         steps = (reducer, prepared.partial_merger, prepared.encoder)
         options = WaveOptions(
             threads=prepared.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
             steps=[step for step in steps if step],
-            check=None if prepared.invalid_left_out else FiniteCheck(self._executor),
+            check=None if prepared.discards_invalid_models else FiniteCheck(self._executor),
         )
         self.shard: ShardRunner | None = None
         if prepared.shard is not None:
@@ -170,7 +170,7 @@ class TapeRunner:
             self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.deliveries_implied)
         self._segments.append(segment)
         if self._push_rounds is not None:
-            self._push_rounds.note(segment)
+            self._push_rounds.read_segment(segment)
         if self._announces:
             with self._stopwatch("plan"):
                 self._announce(segment)
@@ -199,12 +199,12 @@ class TapeRunner:
             except NotFiniteError as error:
                 if error.time is not None:  # another shard raised it
                     raise
-                raise error.at(self._time_of(error, segment, plan.program)) from None
+                raise error.with_time(self._time_of(error, segment, plan.program)) from None
         return plan
 
     def _time_of(self, error: NotFiniteError, segment: TapeSegment, program: Program) -> float:
         """Return the virtual time of the local update in which an error occurred."""
-        behaviour = self._protocol.behaviours[self._protocol.roles[error.node]]
+        behaviour = self._protocol.role_behaviours[self._protocol.roles[error.node]]
         times = update_times(segment, error.node, behaviour, inline=self._schedule.deliveries_implied)
         first = program.update[(program.node == error.node) & (program.update >= 0)].min()
         return float(times[error.update - first])
@@ -221,14 +221,14 @@ class TapeRunner:
         waking = [_is_wake_of(coordinator, part) for part in parts]
         for part, wakes, wakes_next in zip(parts, waking, [*waking, True][1:], strict=True):
             if wakes:
-                plan, rows = self._planner.serve(coordinator, serving.n_versions)
+                plan, rows = self._planner.plan_server_task(coordinator, serving.n_versions)
                 self._executor.store.grow(self._planner.capacity)
-                serving.write_to(rows)
+                serving.set_version_rows(rows)
                 with self._stopwatch("compute"):
                     self._runner.run(plan)
             self._compute(part)
             if wakes:
-                self._planner.send(part, rows[serving.version_of[part.receiver]])
+                self._planner.replace_sent_versions(part, rows[serving.version_of[part.receiver]])
             if wakes_next or not wakes:
                 self._drop_unneeded()
 
@@ -239,9 +239,9 @@ class TapeRunner:
         message, receiver, time = segment_deliveries(segment, self._schedule.deliveries_implied)
         sender = self._sender[message]
         deliveries = KnownDeliveries(message, sender, receiver, time, len(self._sender), complete=False)
-        self._deliveries.learn(deliveries)
+        self._deliveries.note_deliveries(deliveries)
         for meter in self._meters:
-            meter.attack.extend_deliveries(meter.known(deliveries))
+            meter.attack.extend_deliveries(meter.deliveries_to_own_nodes(deliveries))
 
     def _send_performance(self, plan: ExecutionPlan) -> None:
         """Send the protocol the performance of the models that a plan scored, and note the messages it refused."""

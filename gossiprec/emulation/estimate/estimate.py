@@ -81,13 +81,13 @@ def _with_executor(scenario: Scenario, data: DataSizes, progress: Progress) -> S
     is_long = inputs.counts.epochs >= mode.few_epochs
     if scenario.executor.computing_executor != "auto" or not mode.nodes_hold_models or is_long:
         return scenario
-    from gossiprec.emulation.assembly.prepare import with_kept_kernels
+    from gossiprec.emulation.assembly.prepare import prepare_with_cached_kernels
     from gossiprec.emulation.assembly.schedule import build_and_schedule
 
     stopwatch = Stopwatch()
     try:
         parts = build_and_schedule(scenario, data.split, progress, stopwatch)
-        prepared = with_kept_kernels(*parts, stopwatch)
+        prepared = prepare_with_cached_kernels(*parts, stopwatch)
     except ResourceError:
         return scenario
     return scenario if prepared is None else prepared.scenario

@@ -59,7 +59,7 @@ PARTS = frozenset(["python", *OF_A_MODULE, "kernels", "compiling", "torch", LOAD
 """Parts of an estimate that belong to the process rather than to the run."""
 
 
-def pictures_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
+def figure_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
     """Return the bytes that figures take beyond the memory that the run has freed before they are drawn.
 
     Parameters
@@ -91,7 +91,7 @@ def check_memory(needed: dict[str, int]) -> None:
     ResourceError
         Names the parts, the available memory, and the keys to lower.
     """
-    total, available = sum(needed.values()), available_for(needed)
+    total, available = sum(needed.values()), bytes_available_to_run(needed)
     if total > available:
         parts = ", ".join(f"{name} {size / MIB:,.0f} MiB" for name, size in needed.items())
         raise ResourceError(
@@ -102,7 +102,7 @@ def check_memory(needed: dict[str, int]) -> None:
         )
 
 
-def available_for(needed: dict[str, int]) -> int:
+def bytes_available_to_run(needed: dict[str, int]) -> int:
     """Return the bytes available to a run: free memory, and what this process already holds of its libraries.
 
     Parameters
@@ -210,7 +210,7 @@ def _rewritten_rows(components: RunComponents) -> int:
     """Return the rows of the latest rewritten messages, and of what nodes remember of their pushes."""
     outgoing, most = components.outgoing, components.protocol.max_messages_per_wake or 1
     more = (most - 1) * outgoing.nodes_with("per_receiver") + outgoing.nodes_with("keeps_memory")
-    return int((outgoing.rewrites + more).sum())
+    return int((outgoing.rewrites_messages + more).sum())
 
 
 def stacks_updates(rule: Aggregator) -> bool:

@@ -26,7 +26,7 @@ from gossiprec.emulation.estimate.memory import (
     MemoryInputs,
     check_memory,
     estimate_memory,
-    pictures_bytes,
+    figure_bytes,
     process_bytes,
     stacks_updates,
 )
@@ -168,7 +168,7 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         sizes={**run_sizes(scenario, data, protocol, counts), "executor": executor, "threads": threads},
         count_accuracy=counts.accuracy,
         data_loaded=data.whole,
-        memory_bytes=needed | pictures_bytes(scenario, needed),
+        memory_bytes=needed | figure_bytes(scenario, needed),
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),
         fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
@@ -226,7 +226,9 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         scenario.protocol.options,
         n_users=data.n_users + n_poisoners,
         seed=scenario.seed,
-        availability=Availability.forever(1),  # no events are played: for a million nodes this takes 1 s less
+        availability=Availability.always_online(
+            1
+        ),  # no events are played: for a million nodes this takes 1 s less
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
     check_rounds(scenario, _last_wake(protocol) / protocol.clock.mean / protocol.wakes_per_round)
@@ -272,7 +274,7 @@ def _count_events(
     n_users: int,
 ) -> tuple[EventCounts, NodeSettings]:
     """Return the numbers of events, and the training of a node that uses all policies."""
-    wakers, behaviours = len(protocol.clock.node_ids), protocol.behaviours
+    wakers, behaviours = len(protocol.clock.node_ids), protocol.role_behaviours
     n_wakes = wakers * protocol.wakes
     per_wake = protocol.max_messages_per_wake
     n_messages = n_wakes * (1 if per_wake is None else per_wake)
@@ -281,7 +283,7 @@ def _count_events(
     else:
         trained, trainers = n_messages // (2 if protocol.replies else 1), protocol.n_users
     per_node = trained / trainers
-    settings = NodeSettings.none(1)
+    settings = NodeSettings.without_policies(1)
     updates = trained - per_node * (protocol.n_users - n_users)  # poisoners do not train
     for policy, count in policies:
         policy.configure(settings, training=training, updates=np.array([round(per_node)]))

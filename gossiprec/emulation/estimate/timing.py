@@ -112,7 +112,9 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
         seconds = _seconds(near, work, threads)
         by = f"from {_runs(len(same))} of this kind on this machine"
         return PredictedDuration(seconds, seconds / error, seconds * error, by)
-    others = [rate for name in kinds if model_key(name) == model_key(kind) for rate in kinds[name]]
+    others = [
+        rate for name in kinds if model_and_executor(name) == model_and_executor(kind) for rate in kinds[name]
+    ]
     all_ = sorted(_seconds(rate, work, threads) for rate in others)
     if not others or all_[-1] > APART * all_[0]:
         return None
@@ -124,7 +126,7 @@ def _runs(number: int) -> str:
     return "a run" if number == 1 else f"{number} runs"
 
 
-def model_key(kind: str) -> list[str]:
+def model_and_executor(kind: str) -> list[str]:
     """Return the model and the executor of a kind."""
     return kind.split(" ")[:3]
 

@@ -31,7 +31,7 @@ from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
 from gossiprec.emulation.scoring.early_stop import EarlyStop
 from gossiprec.emulation.scoring.item_scores import check_item_scores
-from gossiprec.emulation.scoring.positions import attack_measures, write_positions
+from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
 from gossiprec.emulation.scoring.privacy import make_ledger
 from gossiprec.emulation.scoring.upload_leakage import upload_leakage
 from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
@@ -40,7 +40,7 @@ from gossiprec.emulation.scoring.utility_summaries import (
     BestValidationReport,
     Remarks,
     Tie,
-    few_to_judge,
+    count_nodes_with_few_candidates,
     group_summary,
 )
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
@@ -141,7 +141,7 @@ class ActiveRun:
         if rankings:
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
-                self._record.find(np.concatenate([ranking.adversaries for ranking in rankings]))
+                self._record.find_communities(np.concatenate([ranking.adversaries for ranking in rankings]))
         self._findings = FindingRecord(split, self._record, self._groups)
         progress.phase("initialising metrics")
         with self._timed("setup"):
@@ -249,9 +249,11 @@ class ActiveRun:
                 after + 1,
             ):
                 with self._timed("log"):
-                    self._others.gather_sizes()
-                    self.recording.write(*tape_runner.take_segments(), until=tick.time, last=tick.last)
-                updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
+                    self._others.gather_update_sizes()
+                    self.recording.append_segment(
+                        *tape_runner.take_segments(), until=tick.time, last=tick.last
+                    )
+                updates = int(prepared.planner.update_counts.sum()) - tape_runner.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
                 last = self._report(tick, self._times().simulating)
@@ -259,7 +261,7 @@ class ActiveRun:
                 with self._timed("checkpoints"):
                     state = functools.partial(self._full_state, tick.time)
                     if not last:
-                        checkpoints.at_report(tick, number, state, at_once=ends_here)
+                        checkpoints.start_if_due(tick, number, state, at_once=ends_here)
                     self._others.release_remote_rows()
                 self._others.continue_or_end(end=ends_here or (last and not tick.last))
                 if ends_here:
@@ -269,7 +271,7 @@ class ActiveRun:
             complete = True
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
-            checkpoints.finish(wanted=not complete)
+            checkpoints.end_pending_write(keep=not complete)
 
     def _pause(self, stop: StopRequest) -> Generator[None, None, bool]:
         """Yield, leave the time until the next request out of the run's times, and return whether a stop is wanted."""
@@ -303,10 +305,10 @@ class ActiveRun:
         prepared, at, round_ = self.prepared, tick.time, tick.round
         with self._timed("utility"):
             inputs = self._others.gather_metric_inputs(self._utility)
-            self._utility_now = self._utility.measure(prepared.planner.current, inputs)
+            self._utility_now = self._utility.measure(prepared.planner.current_rows, inputs)
             if prepared.scenario.evaluate.train_loss:
                 self._utility_now["train_loss"] = train_loss(
-                    prepared.executor, prepared.planner.current, prepared.split.n_users
+                    prepared.executor, prepared.planner.current_rows, prepared.split.n_users
                 )
             chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
             early = bool(
@@ -318,19 +320,19 @@ class ActiveRun:
                 self._activity.note(self._utility.by_user, chosen=chosen)
         with self._timed("attacks"):
             self._others.gather_observer_state()
-            rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
+            rankings = [r for meter in prepared.meters for r in meter.timed_call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
             of_groups = [("rankings", self._record.group_findings())] if self._groups else []
             reported = itertools.chain(self._reported(at), of_groups)
             findings = self._findings.note(reported, time=at, round=round_)
         with self._timed("log"):
-            updates, pushes = prepared.planner.updates, prepared.planner.pushes
-            spent = self._ledger.changes(updates, pushes, self.recording.coordinates(pushes))
-            self.recording.spend(*spent, time=at)
-            self.recording.mark("round", time=at, round=round_)
-            self.recording.mark("evaluate", time=at, round=round_)
+            updates, pushes = prepared.planner.update_counts, prepared.planner.push_counts
+            spent = self._ledger.newly_spent(updates, pushes, self.recording.count_rewritten_values(pushes))
+            self.recording.append_privacy_spent(*spent, time=at)
+            self.recording.append_round_event("round", time=at, round=round_)
+            self.recording.append_round_event("evaluate", time=at, round=round_)
             if early:
-                self.recording.mark("stop", time=at, round=round_)
+                self.recording.append_round_event("stop", time=at, round=round_)
             metrics = [*self._metrics(round_, findings)]
             self.directory.metrics.append(
                 {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
@@ -373,7 +375,7 @@ class ActiveRun:
         choices = (*scenario.observers, *scenario.adversaries)  # the attack on uploads comes last
         for choice, meter in zip(choices, self.prepared.meters[: len(choices)], strict=True):
             section = "adversaries" if meter.attack.sends else "observers"
-            findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
+            findings = meter.timed_call(lambda attack: list(attack.findings(at)), meter.attack)
             unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
             if unannounced:
                 raise ScenarioError(
@@ -382,7 +384,7 @@ class ActiveRun:
                 )
             for finding in itertools.chain(meter.attack.guesses(), findings):
                 yield choice.name, finding
-            for scores in meter.call(lambda attack: list(attack.item_scores()), meter.attack):
+            for scores in meter.timed_call(lambda attack: list(attack.item_scores()), meter.attack):
                 split = self.prepared.split
                 own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
                 check_item_scores(f"{section}: {choice.name}", scores, (split.n_users, split.n_items), own)
@@ -396,7 +398,7 @@ class ActiveRun:
         prepared, nodes = self.prepared, np.array([node], np.int64)
         if prepared.shard is not None:
             prepared.shard.bring(nodes)
-        row: F32 = prepared.executor.store.models(prepared.planner.current, nodes)[0].astype(np.float32)
+        row: F32 = prepared.executor.store.models(prepared.planner.current_rows, nodes)[0].astype(np.float32)
         return row
 
     def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
@@ -412,7 +414,7 @@ class ActiveRun:
         prepared = self.prepared
         self._progress.phase("measuring positions")
         with self._timed("positions"):
-            of_attacks = [*attack_measures(self._record), *self._findings.per_node()]
+            of_attacks = [*finding_measures_of_nodes(self._record), *self._findings.values_per_node()]
             write_positions(self.directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         remarks = self._remarks()
         notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
@@ -472,7 +474,7 @@ class ActiveRun:
             attack = meter.attack
             if isinstance(attack, UploadAttack):
                 with self._timed("attacks"):
-                    guesses = meter.call(attack.upload_guesses)
+                    guesses = meter.timed_call(attack.upload_guesses)
                     report[attack.section]["leaks"] = upload_leakage(prepared, attack.options, guesses)
         return report
 
@@ -480,15 +482,15 @@ class ActiveRun:
         """Return the remarks on the utility at the last report."""
         prepared = self.prepared
         with self._timed("utility"):
-            baselines, tied = self._utility.baselines(), self._utility.tied
+            baselines, tied = self._utility.baseline_metrics(), self._utility.users_with_tied_scores
         tie = None
         if len(tied):
             node = int(tied[0])
             trained = prepared.mode.trained_node(node, prepared.protocol.n_users)
-            tie = Tie(len(tied), node, int(prepared.planner.updates[trained]), self._reached)
+            tie = Tie(len(tied), node, int(prepared.planner.update_counts[trained]), self._reached)
         return Remarks(
-            prepared.split.n_users, self._utility_now, baselines, self._utility.few_candidates(),
-            few_to_judge(prepared.executor.work.candidates), tie,
+            prepared.split.n_users, self._utility_now, baselines, self._utility.count_users_with_few_candidates(),
+            count_nodes_with_few_candidates(prepared.executor.work.candidates), tie,
         )  # fmt: skip
 
     def _note_rate(self, times: RunCosts) -> None:

@@ -64,7 +64,7 @@ class CheckpointWriter:
         self._possible = True
         self._has_reported = False
 
-    def at_report(
+    def start_if_due(
         self, tick: ReportTick, number: int, state: Callable[[], State], *, at_once: bool = False
     ) -> None:
         """Start writing a checkpoint if one is due and none is being written.
@@ -91,9 +91,9 @@ class CheckpointWriter:
             return
         self._write(self._directory.stamp(tick=number, time=tick.time), found)
 
-    def finish(self, *, wanted: bool) -> None:
+    def end_pending_write(self, *, keep: bool) -> None:
         """Wait for the checkpoint that is being written, or cancel it if it is not wanted."""
-        if self._writer and not wanted:
+        if self._writer and not keep:
             os.kill(self._writer.process, signal.SIGKILL)
             os.waitpid(self._writer.process, 0)
             os.close(self._writer.answer)

@@ -60,7 +60,7 @@ class MessageSizes(Stateful):
         self._n_trained = np.zeros(len(message_bytes), np.int64)
         self._coordinates = np.zeros(len(message_bytes), np.int64)
 
-    def of(self, segment: TapeSegment) -> I32:
+    def sizes_of_messages(self, segment: TapeSegment) -> I32:
         """Return the sizes of the messages sent in a tape segment that was carried out."""
         sizes = self._message_bytes[segment.node]
         if self._trained is not None:
@@ -82,7 +82,7 @@ class MessageSizes(Stateful):
             self._resized.clear()
         return found
 
-    def coordinates(self, pushes: I64) -> I64:
+    def count_rewritten_values(self, pushes: I64) -> I64:
         """Return the values that policies rewrote in all messages of each node so far; copies count once.
 
         Parameters
@@ -112,7 +112,7 @@ class TrafficCounters:
     bytes_up: int = 0
     bytes_down: int = 0
 
-    def count(
+    def add_segment(
         self, segment: TapeSegment, size: I32, from_coordinator: Bools, delays: F64, queued: F64
     ) -> None:
         """Add a tape segment: the sizes and senders of its messages, and its deliveries."""
@@ -138,7 +138,7 @@ class TrafficCounters:
         return {**vars(self), "dropped": dict(self.dropped), "missed": dict(self.missed)}
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> TrafficCounters:
+    def from_state(cls, state: Mapping[str, Any]) -> TrafficCounters:
         """Return the counts that :meth:`state` gave.
 
         Raises
@@ -168,7 +168,7 @@ class TrafficCounters:
 
 def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
     """Return the session rows of the log: the nodes offline at the start, and all changes."""
-    time, node, online = availability.log()
+    time, node, online = availability.all_changes()
     away = np.flatnonzero(~availability.starts_online)
     return (
         np.concatenate([np.zeros(len(away)), time]),
@@ -210,7 +210,7 @@ class EventRecorder(Stateful):
         self._updates_left = work.node_settings.most_updates.copy()
         self._n_users = protocol.n_users
         self._inline = prepared.schedule.deliveries_implied
-        self._trains = trains_on_event(protocol.behaviours)
+        self._trains = trains_on_event(protocol.role_behaviours)
         size = protocol.view_size
         self._view = None if size is None else np.full((len(self._roles), size), -1, np.int32)
         self._sender = np.zeros(0, np.int32)
@@ -241,7 +241,7 @@ class EventRecorder(Stateful):
         self._check(state)
         super().restore(state)
         self._control = state.get("control")
-        self.traffic = TrafficCounters.restored(state["traffic"])
+        self.traffic = TrafficCounters.from_state(state["traffic"])
         self._sizes.restore(state["sizes"])
 
     def _check(self, state: Mapping[str, Any]) -> None:
@@ -264,7 +264,7 @@ class EventRecorder(Stateful):
         if first < 0 or not all(np.array_equal(*pair) for pair in zip(sessions, expected, strict=True)):
             raise ValueError("recording.sessions: the sessions do not match this scenario")
 
-    def write(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
+    def append_segment(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
         """Append a tape segment, perhaps the last; receivers did not train after the messages `refused`."""
         wakes = segment.kind == TapeEvent.WAKE
         self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
@@ -275,7 +275,7 @@ class EventRecorder(Stateful):
         )
         if self._view is not None:
             self._write_views(segment)
-        sent_at, size = segment.sent_at, self._sizes.of(segment)
+        sent_at, size = segment.sent_at, self._sizes.sizes_of_messages(segment)
         if len(segment.control):
             size = np.where(segment.control > 0, self._control_bytes[segment.control], size)
         sizes, from_coordinator = size, segment.sender >= self._n_users
@@ -299,18 +299,18 @@ class EventRecorder(Stateful):
         if self._control is not None:
             control_delays, control_queued = self._write_control(segment, self._control)
             delays, queued = np.append(delays, control_delays), np.append(queued, control_queued)
-        self.traffic.count(segment, sizes, from_coordinator, delays, queued)
+        self.traffic.add_segment(segment, sizes, from_coordinator, delays, queued)
         self._write_updates(segment, refused, math.inf if last else until)
 
-    def coordinates(self, pushes: I64) -> I64:
+    def count_rewritten_values(self, pushes: I64) -> I64:
         """Return the number of rewritten values in all messages of each node, given its number of rewritten pushes."""
-        return self._sizes.coordinates(pushes)
+        return self._sizes.count_rewritten_values(pushes)
 
-    def mark(self, kind: str, *, time: float, round: int) -> None:
+    def append_round_event(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation event."""
         self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
 
-    def spend(self, nodes: I64, epsilon: F64, *, time: float) -> None:
+    def append_privacy_spent(self, nodes: I64, epsilon: F64, *, time: float) -> None:
         """Append the privacy budget that nodes have spent."""
         times = np.full(len(nodes), time)
         self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})

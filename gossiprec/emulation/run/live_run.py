@@ -246,7 +246,7 @@ def _blocks(layout: Layout, row: F32) -> dict[str, npt.NDArray[np.float32]]:
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     parts = np.split(row[: ends[-1]], ends[:-1])
     tables = {name: part.reshape(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
-    return layout.named(tables)
+    return layout.blocks_by_name(tables)
 
 
 def prepare(

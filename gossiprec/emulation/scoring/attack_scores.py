@@ -66,7 +66,8 @@ class AttackRecord:
     ----------
     split : Split
         The truth: u's community is the K other users nearest to it by Jaccard similarity of training items. It is
-        computed when u first ranks other users (:meth:`find`), because all pairs of users are too many in a large run.
+        computed when u first ranks other users (:meth:`find_communities`), because all pairs of users are too many in a
+        large run.
     sizes : int or sequence of int
         Community sizes that the attacks of the run use; others are computed when they first occur.
     defended : ndarray of bool, shape (n_users,), optional
@@ -96,7 +97,7 @@ class AttackRecord:
         self._centres = np.zeros(0, np.int64)
         self._communities: dict[int, Communities] = {}
 
-    def find(self, users: I64) -> None:
+    def find_communities(self, users: I64) -> None:
         """Compute the communities of some users that are not known yet.
 
         Raises
@@ -230,7 +231,7 @@ class AttackRecord:
             if len(self._centres):
                 self._communities |= self._found(self._centres, (size,))
         if (self._place[adversaries] < 0).any():
-            self.find(adversaries)
+            self.find_communities(adversaries)
         known, places = self._communities[size], self._place[adversaries]
         is_all = len(places) == len(self._centres) and (np.diff(places) == 1).all()
         return known if is_all else known.select(places)
@@ -345,9 +346,9 @@ class MembershipRecord:
 
         All adversaries make the same guesses here: a guess counts once for each adversary that queries the item.
         """
-        asked = np.bincount(guesses.items, minlength=self.is_member.shape[1])
+        guessed = np.bincount(guesses.items, minlength=self.is_member.shape[1])
         truth = self.is_member[guesses.victims]
-        times = np.broadcast_to(asked, truth.shape).copy()
+        times = np.broadcast_to(guessed, truth.shape).copy()
         # An adversary queries its items at all victims but itself.
         asker = np.repeat(guesses.adversaries, np.diff(guesses.offsets))
         row_of = np.full(len(self.is_member), -1, np.int64)
@@ -537,7 +538,7 @@ class FindingRecord(Stateful):
         notes = (note_on_few_items(name, values) for name, (_, values) in lists)
         return [note for note in notes if note]
 
-    def per_node(self) -> list[tuple[str, I64, F64]]:
+    def values_per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of the findings that have per-node values, as last reported."""
         return [(name, *values) for name, values in self._per_node.items()]
 

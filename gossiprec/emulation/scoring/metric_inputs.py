@@ -113,7 +113,7 @@ class RankedLists:
     users: I64
     seen: I32
 
-    def in_blocks(self, blocks: Sequence[I64]) -> Iterator[RankedLists]:
+    def iter_blocks(self, blocks: Sequence[I64]) -> Iterator[RankedLists]:
         """Yield the lists of each block of users, as wide as its longest list."""
         for users in blocks:
             chosen = np.isin(self.users, users)
@@ -144,7 +144,7 @@ class MetricInputs:
     tied: I64
 
 
-def as_measured(lists: Iterable[RankedLists], n_items: int) -> dict[type[Any], list[Any]]:
+def to_measure_inputs(lists: Iterable[RankedLists], n_items: int) -> dict[type[Any], list[Any]]:
     """Return the inputs of each kind of metric as measures take them: of relevant items in parts, others in one."""
     by_kind: dict[type[Any], list[RankedLists]] = {}
     for part in lists:
@@ -261,18 +261,18 @@ class BaselineRanking(ABC):
         self._seed = seed
 
     @abstractmethod
-    def of_user(self, user: int) -> F32:
+    def scores_of_user(self, user: int) -> F32:
         """Return the scores of all items, shape (n_items,)."""
 
-    def of_all(self, users: I64) -> F32:
+    def scores_of_users(self, users: I64) -> F32:
         """Return the scores of all items for some users, shape (n_users, n_items)."""
-        return np.stack([self.of_user(user) for user in users.tolist()])
+        return np.stack([self.scores_of_user(user) for user in users.tolist()])
 
-    def before(self, users: I64, part: str) -> F32:
+    def scores_before(self, users: I64, part: str) -> F32:
         """Return the scores of all items before any part of the split: baselines do not depend on it."""
-        return self.of_all(users)
+        return self.scores_of_users(users)
 
-    def of_candidates(self, users: I64, candidates: Ragged) -> F32:
+    def candidate_scores(self, users: I64, candidates: Ragged) -> F32:
         """Return the scores of each user's candidates, in their order.
 
         Parameters
@@ -280,7 +280,7 @@ class BaselineRanking(ABC):
         users : ndarray of int64, shape (n,)
         candidates : Ragged of int32, a row for each of `users`
         """
-        parts = [self.of_user(user)[candidates[place]] for place, user in enumerate(users.tolist())]
+        parts = [self.scores_of_user(user)[candidates[place]] for place, user in enumerate(users.tolist())]
         return np.concatenate(parts)
 
 
@@ -292,7 +292,7 @@ class PopularityRanking(BaselineRanking):
         trained = np.bincount(split.train.values, minlength=split.n_items)
         self._scores = _descending(np.argsort(-trained, kind="stable"))
 
-    def of_user(self, user: int) -> F32:
+    def scores_of_user(self, user: int) -> F32:
         """Return the same scores for every user."""
         return self._scores
 
@@ -314,14 +314,14 @@ class RandomRanking(BaselineRanking):
             self._twice = np.tile(np.arange(split.n_items, dtype=np.float32), 2)
             self._starts = generator(seed, "random-start").integers(split.n_items, size=split.n_users)
 
-    def of_user(self, user: int) -> F32:
+    def scores_of_user(self, user: int) -> F32:
         """Return scores that depend on the seed, the user and the number of items."""
         return self._of_items(user, slice(None)) if self._shares else _descending(self._drawn(user))
 
-    def of_candidates(self, users: I64, candidates: Ragged) -> F32:
+    def candidate_scores(self, users: I64, candidates: Ragged) -> F32:
         """Return the scores of each user's candidates, in their order."""
         if not self._shares:
-            return super().of_candidates(users, candidates)
+            return super().candidate_scores(users, candidates)
         return np.concatenate(
             [self._of_items(user, candidates[place]) for place, user in enumerate(users.tolist())]
         )

@@ -143,7 +143,7 @@ def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measu
     return [(name, nodes, values) for name, values in found.items()]
 
 
-def attack_measures(record: AttackRecord) -> list[Measured]:
+def finding_measures_of_nodes(record: AttackRecord) -> list[Measured]:
     """Return measure, node ids and values of each node's findings, and of the share of adversaries that found it."""
     found: list[Measured] = []
     exposures = record.exposures()

@@ -32,7 +32,7 @@ class UserUploadBudget:
     epsilon: float
     n_users: int
 
-    def spent(self, updates: I64) -> PrivacySpent:
+    def privacy_spent(self, updates: I64) -> PrivacySpent:
         """Return the epsilon of each user, given its number of local updates."""
         nodes = np.arange(self.n_users)
         spent = self.epsilon * updates[nodes].astype(np.float64)
@@ -80,14 +80,14 @@ class PrivacyLedger(Stateful):
         self._logged = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
-    def changes(self, updates: I64, pushes: I64, coordinates: I64) -> tuple[I64, F64]:
+    def newly_spent(self, updates: I64, pushes: I64, coordinates: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
         self._updates, self._pushes, self._coordinates = updates, pushes, coordinates.copy()
         epsilon = np.zeros_like(self._logged)
         for spent in self._spent():
             epsilon[spent.nodes] = spent.epsilon
         if self._uploads is not None:
-            rows = self._uploads.spent(updates)
+            rows = self._uploads.privacy_spent(updates)
             epsilon[rows.nodes] += rows.epsilon
         changed = np.flatnonzero(epsilon != self._logged)
         self._logged = epsilon
@@ -96,7 +96,7 @@ class PrivacyLedger(Stateful):
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy figures as of the last call, or None if no policy accounts for privacy."""
         spent = self._spent()
-        uploads = None if self._uploads is None else _figures([self._uploads.spent(self._updates)])
+        uploads = None if self._uploads is None else _figures([self._uploads.privacy_spent(self._updates)])
         if not spent:
             return None if uploads is None else {**uploads, "updates_in_the_open": True}
         return {

@@ -96,7 +96,7 @@ def upload_leakage(prepared: PreparedRun, options: Any, guesses: Any) -> dict[st
         return contribution_leakage(guesses, split, k=options.community_size)
     assert isinstance(model, SequenceModel)
     coordinator = np.array([prepared.protocol.n_users])
-    version = prepared.executor.store.models(prepared.planner.current, coordinator)[0, layout.merged]
+    version = prepared.executor.store.models(prepared.planner.current_rows, coordinator)[0, layout.merged]
     vectors = true_vectors(model, layout, version, split.training_data(for_feed=True), prepared.own_rows)
     true = clip_l1(vectors, options.clip).astype(np.float32)
     return vector_leakage(guesses, true, split, k=options.community_size)

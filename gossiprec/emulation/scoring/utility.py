@@ -21,7 +21,7 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.poisoners import attacked_items, least_popular_items
+from gossiprec.emulation.assembly.poisoners import least_popular_items, poisoner_targets
 from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.assembly.user_groups import UserGroup, make_groups
 from gossiprec.emulation.scoring.metric_inputs import (
@@ -29,10 +29,10 @@ from gossiprec.emulation.scoring.metric_inputs import (
     FullRanker,
     MetricInputs,
     RankedLists,
-    as_measured,
     concat_lists,
     draw_candidates,
     sampled_negatives,
+    to_measure_inputs,
 )
 from gossiprec.measures.base import MeasureData, RelevantRanks, TargetRanks, TopItems, ValidationRanks
 from gossiprec.measures.metric import MetricSpec, read_metric
@@ -199,17 +199,21 @@ class UtilityEvaluator:
             for block in self._blocks(np.intersect1d(ranker.users, users)):
                 parts += ranker.rank(block, of_all(block, part))
         if not self._sampled:
-            return MetricInputs(concat_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.tied)
+            return MetricInputs(
+                concat_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.users_with_tied_scores
+            )
         at = np.flatnonzero(np.isin(self._users, users))
         ranks = self._sampled_ranks(of_candidates, at)
-        return MetricInputs(concat_lists(parts), row_entries(self._tests_of, at)[0], ranks, self.tied)
+        return MetricInputs(
+            concat_lists(parts), row_entries(self._tests_of, at)[0], ranks, self.users_with_tied_scores
+        )
 
     @property
-    def tied(self) -> I64:
+    def users_with_tied_scores(self) -> I64:
         """The users for whom all scores were equal at the last measurement, ascending."""
         return np.unique(np.concatenate([np.zeros(0, np.int64), *self._tied]))
 
-    def baselines(self) -> dict[str, dict[str, float]]:
+    def baseline_metrics(self) -> dict[str, dict[str, float]]:
         """Return the metrics of test items for each baseline order (:data:`.orders.ORDERS`)."""
         names = [metric.name for metric in self._metrics if metric.uses_test_items]
         if not names:
@@ -217,7 +221,7 @@ class UtilityEvaluator:
         orders = {name: self._orders.get(name) or self._measure_order(name) for name in ORDERS}
         return {order: {name: values[name] for name in names} for order, values in orders.items()}
 
-    def few_candidates(self) -> dict[str, int]:
+    def count_users_with_few_candidates(self) -> dict[str, int]:
         """Return the number of users for whom K reaches the number of candidates, by metric of relevant items."""
         split, counts = self._split, {}
         for metric in self._metrics:
@@ -233,7 +237,7 @@ class UtilityEvaluator:
     def _measure_order(self, name: str) -> dict[str, float]:
         """Return the metrics of a baseline order of the items."""
         order = ORDERS[name](self._split, self._seed)
-        return self._means(self._metric_values(*self._inputs(order.before, order.of_candidates)))
+        return self._means(self._metric_values(*self._inputs(order.scores_before, order.candidate_scores)))
 
     def _joined(
         self, inputs: Sequence[MetricInputs]
@@ -245,9 +249,9 @@ class UtilityEvaluator:
             for _, ranker in self._whole
             for lists in joined
             if lists.kind in ranker.kinds
-            for part in lists.in_blocks([*self._blocks(ranker.users)])
+            for part in lists.iter_blocks([*self._blocks(ranker.users)])
         ]
-        whole = as_measured(in_blocks, self._split.n_items)
+        whole = to_measure_inputs(in_blocks, self._split.n_items)
         if not self._sampled:
             return whole, []
         ranks = np.empty(len(self._candidates), np.int32)
@@ -276,7 +280,7 @@ class UtilityEvaluator:
             for block in self._blocks(ranker.users)
             for of_block in ranker.rank(block, of_all(block, part))
         )
-        whole = as_measured(lists, self._split.n_items)
+        whole = to_measure_inputs(lists, self._split.n_items)
         sampled: list[RelevantRanks] = []
         if self._sampled:
             ranks = self._sampled_ranks(of_candidates, np.arange(len(self._users)))
@@ -472,7 +476,7 @@ def _renumber(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
 def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> UtilityEvaluator:
     """Return the evaluator of recommendations; `baselines` adds baseline orders, which one shard measures."""
     scenario, split, evaluate = prepared.scenario, prepared.split, prepared.scenario.evaluate
-    attacked = attacked_items(prepared.attackers)
+    attacked = poisoner_targets(prepared.attackers)
     targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)
     options = UtilityOptions(
         targets=targets,

@@ -181,7 +181,7 @@ class Remarks:
     tie: Tie | None = None
 
     @property
-    def not_above(self) -> dict[str, list[str]]:
+    def metrics_not_above_baselines(self) -> dict[str, list[str]]:
         """The metrics that are not above the same metric of a baseline order, by the name of the order."""
         return {
             order: [name for name, value in found.items() if self.utility.get(name, np.nan) <= value]
@@ -192,14 +192,14 @@ class Remarks:
         """Return the fields of the summary."""
         return {
             "baselines": {order: dict(found) for order, found in self.baselines.items()},
-            "not_above": self.not_above,
+            "not_above": self.metrics_not_above_baselines,
             "few_candidates": dict(self.few_candidates),
             "tied_users": self.tie.n_users if self.tie else 0,
         }
 
     def notes(self) -> Iterator[str]:
         """Yield a sentence for each remark."""
-        for order, names in self.not_above.items():
+        for order, names in self.metrics_not_above_baselines.items():
             if names:
                 found = self.baselines[order]
                 pairs = (f"{n} {100 * self.utility[n]:.1f} % against {100 * found[n]:.1f} %" for n in names)
@@ -222,7 +222,7 @@ class Remarks:
             )
 
 
-def few_to_judge(candidates: Ragged | None) -> int:
+def count_nodes_with_few_candidates(candidates: Ragged | None) -> int:
     """Return the number of nodes that score models by :data:`.CUTOFF` candidates or fewer."""
     if candidates is None:
         return 0

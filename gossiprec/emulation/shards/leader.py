@@ -54,15 +54,15 @@ class ShardStateService:
         assert prepared.shard is not None
         self._prepared, self.runner, self.shard = prepared, runner, prepared.shard
         self._payloads, self._planner = runner.payloads, prepared.planner
-        runner.use(self.shard.parts.own)
+        runner.note_used_rows(self.shard.parts.own_nodes)
 
     @property
     def users(self) -> I64:
         """The users of this shard, ascending."""
-        own, n_users = self.shard.parts.own, self._prepared.split.n_users
+        own, n_users = self.shard.parts.own_nodes, self._prepared.split.n_users
         return own[: np.searchsorted(own, n_users)]
 
-    def sizes(self) -> dict[str, I64]:
+    def take_new_update_sizes(self) -> dict[str, I64]:
         """Return the sizes of updates trained since the last call, and the number of rewritten values of each."""
         rows = {
             name: [(*update, size) for update, size in sizes.items()] for name, sizes in self._sizes.items()
@@ -74,27 +74,27 @@ class ShardStateService:
             sizes.clear()
         return {name: np.array(entries, np.int64).reshape(-1, 3) for name, entries in rows.items()}
 
-    def take_sizes(self, sizes: Mapping[str, I64]) -> None:
-        """Add the sizes that :meth:`sizes` returned."""
+    def add_update_sizes(self, sizes: Mapping[str, I64]) -> None:
+        """Add the sizes that :meth:`take_new_update_sizes` returned."""
         for name, known in self._sizes.items():
             known |= {(node, number): size for node, number, size in sizes[name].tolist()}
         self._resized.update((message, size) for message, _, size in sizes["resized"].tolist())
 
     def metric_inputs(self, utility: UtilityEvaluator) -> MetricInputs:
         """Return the metric inputs from the models of the shard's own users."""
-        current = self._planner.current
-        self.runner.share(self._payloads.common(current))
+        current = self._planner.current_rows
+        self.runner.broadcast_rows(self._payloads.common_handles(current))
         return utility.metric_inputs(current, self.users)
 
-    def node_parts(self, nodes: I64) -> F32:
+    def own_rows_of_nodes(self, nodes: I64) -> F32:
         """Return copies of the own rows of some of its nodes."""
-        return self._payloads.own(self._planner.current, nodes)
+        return self._payloads.copy_own_parts(self._planner.current_rows, nodes)
 
     def observer_state(self) -> dict[str, Any]:
         """Return the state that a report needs: results of single observers, and counts of the run so far."""
         return {
             "attacks": self._attacks(self.shard.number, whole=False),
-            "inboxes": self._prepared.reducer.counts(),
+            "inboxes": self._prepared.reducer.counters(),
             "plan": self.fingerprint,
             "sent": vars(self.runner.sent) | {"peak_rss_mib": peak_rss_mib()},
         }
@@ -102,19 +102,21 @@ class ShardStateService:
     @property
     def fingerprint(self) -> list[int]:
         """The values that must be equal in every shard: each node's row, and its number of updates."""
-        return [zlib.crc32(part.tobytes()) for part in (self._planner.current, self._planner.updates)]
+        return [
+            zlib.crc32(part.tobytes()) for part in (self._planner.current_rows, self._planner.update_counts)
+        ]
 
     def full_state(self, number: int | None = None) -> dict[str, Any]:
         """Return copies of the checkpoint state of this shard's nodes, or of another shard's that is known here."""
         number = self.shard.number if number is None else number
         needed = self._planner.needed_rows
-        rows = self._payloads.made(needed[self.shard.routes.owner(needed) == number])
-        nodes = self.shard.parts.of_shard(number)
+        rows = self._payloads.result_handles(needed[self.shard.routes.last_writing_shard(needed) == number])
+        nodes = self.shard.parts.nodes_of_shard(number)
         rules, encoder = self._prepared.reducer.state(), self._prepared.encoder
         return {
             "encoder": [] if encoder is None else encoder.export_nodes(nodes),
             "rows": (rows, self._payloads.pack(rows, nodes)),
-            "nodes": self._payloads.state(nodes),
+            "nodes": self._payloads.state_outside_handles(nodes),
             "attacks": self._attacks(number, whole=True),
             "rules": copy.deepcopy({str(n): rules[str(n)] for n in nodes.tolist() if str(n) in rules}),
         }
@@ -127,11 +129,11 @@ class ShardStateService:
 
     def restore_full_state(self, number: int, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`full_state` returned for the nodes of a shard."""
-        nodes, (rows, values) = self.shard.parts.of_shard(number), state["rows"]
+        nodes, (rows, values) = self.shard.parts.nodes_of_shard(number), state["rows"]
         self._payloads.unpack(rows, values, nodes)
-        self._payloads.restore(nodes, state["nodes"])
+        self._payloads.restore_outside_handles(nodes, state["nodes"])
         self.restore_observer_state(number, state["attacks"])
-        self._prepared.reducer.take(state["rules"])
+        self._prepared.reducer.restore_rules(state["rules"])
         if self._prepared.encoder is not None:
             self._prepared.encoder.import_nodes(nodes, state["encoder"])
 
@@ -142,10 +144,10 @@ class ShardStateService:
         if prepared.push_rounds is not None:
             prepared.push_rounds.restore(state["push_rounds"])
         prepared.executor.store.grow(planner.capacity)
-        self.shard.routes.restore(*planner.writers)
-        self._payloads.refer(planner.needed_rows, state["versions"])
+        self.shard.routes.restore(*planner.last_writers)
+        self._payloads.refer_to_versions(planner.needed_rows, state["versions"])
         self.restore_full_state(self.shard.number, state["own"])
-        self.runner.use(state["own"]["rows"][0])
+        self.runner.note_used_rows(state["own"]["rows"][0])
 
     @property
     def _sizes(self) -> dict[str, dict[tuple[int, int], int]]:
@@ -182,7 +184,7 @@ class NoFollowers:
     def begin(self, after: int) -> None:
         """Start the other shards after `after` reports, in the present state of the run."""
 
-    def gather_sizes(self) -> None:
+    def gather_update_sizes(self) -> None:
         """Gather the sizes of messages that only other shards know."""
 
     def gather_metric_inputs(self, utility: UtilityEvaluator) -> Sequence[MetricInputs]:
@@ -220,7 +222,7 @@ class ShardLeader(NoFollowers):
         assert tape_runner.shard is not None
         self._prepared, self._tape_runner, self._shard = prepared, tape_runner, prepared.shard
         self._service = ShardStateService(prepared, tape_runner.shard)
-        self._payloads, self._others = tape_runner.shard.payloads, self._shard.parts.others
+        self._payloads, self._others = tape_runner.shard.payloads, self._shard.parts.other_shards
         self._number = 0
         self._reports: list[dict[str, Any]] = []
         self._shard.bring = self._bring
@@ -232,28 +234,28 @@ class ShardLeader(NoFollowers):
             for shard in self._others:
                 exchange.send(shard, (BEGIN,), {"after": 0, "state": None})
             return
-        rows, nodes = prepared.planner.writers
+        rows, nodes = prepared.planner.last_writers
         self._shard.routes.restore(rows, nodes)
         for shard in self._others:
             state = {
                 "planner": prepared.planner.state(),
                 "carrier": self._tape_runner.state(),
                 "push_rounds": prepared.push_rounds and prepared.push_rounds.state(),
-                "versions": self._payloads.versions(rows),
+                "versions": self._payloads.version_numbers(rows),
             }
             state = copy.deepcopy(state) | {"own": self._service.full_state(shard)}
             exchange.send(shard, (BEGIN,), {"after": after, "state": state})
-        self._service.runner.use(rows)
+        self._service.runner.note_used_rows(rows)
         self.release_remote_rows()
 
-    def gather_sizes(self) -> None:
+    def gather_update_sizes(self) -> None:
         """Gather the sizes of the updates of other shards' clients."""
         resizes = self._prepared.outgoing.nodes_with("resizes").any()
         if not (self._prepared.mode.sizes_follow_training or resizes):
             return
         self._ask(SIZES)
         for sizes in self._answers():
-            self._service.take_sizes(sizes)
+            self._service.add_update_sizes(sizes)
 
     def gather_metric_inputs(self, utility: UtilityEvaluator) -> list[MetricInputs]:
         """Return the metric inputs of every shard's own users."""
@@ -289,11 +291,11 @@ class ShardLeader(NoFollowers):
         self._ask(STATE)
         for shard, state in zip(self._others, self._answers(), strict=True):
             self._service.restore_full_state(shard, state)
-            self._service.runner.use(state["rows"][0])
+            self._service.runner.note_used_rows(state["rows"][0])
 
     def release_remote_rows(self) -> None:
         """Free the rows and moments of nodes that other shards own."""
-        self._service.runner.release()
+        self._service.runner.release_rows()
         self._prepared.executor.store.discard_moments(np.flatnonzero(self._shard.parts.of != 0))
 
     def continue_or_end(self, *, end: bool) -> None:
@@ -308,17 +310,17 @@ class ShardLeader(NoFollowers):
 
     def _bring(self, nodes: I64) -> None:
         """Gather the own rows of some nodes of other shards; a row stays until memory is freed next."""
-        nodes, current = np.unique(nodes), self._prepared.planner.current
+        nodes, current = np.unique(nodes), self._prepared.planner.current_rows
         if self._payloads.in_rows:
             nodes = nodes[~self._shard.routes.holds(current[nodes])]
-            self._service.runner.use(current[nodes])
+            self._service.runner.note_used_rows(current[nodes])
         shard_of = self._shard.parts.of[nodes]
         if not shard_of.any():  # also after the last report, when the other shards have ended
             return
         parts = [nodes[shard_of == shard] for shard in self._others]
         self._ask(NODES, parts)
         for part, values in zip(parts, self._answers(), strict=True):
-            self._payloads.take_own(current, part, values)
+            self._payloads.store_own_parts(current, part, values)
 
     def _ask(self, question: str, about: Sequence[Any] | None = None) -> None:
         for index, shard in enumerate(self._others):
@@ -343,10 +345,10 @@ def run_follower(prepared: PreparedRun) -> None:
         service.restore_checkpoint(state)
         tape_runner.restore(state["carrier"])
     answers: dict[str, Callable[..., Any]] = {
-        SIZES: service.sizes,
+        SIZES: service.take_new_update_sizes,
         INPUTS: lambda: service.metric_inputs(utility),
         OBSERVERS: service.observer_state,
-        NODES: service.node_parts,
+        NODES: service.own_rows_of_nodes,
         STATE: service.full_state,
     }
     number = 0

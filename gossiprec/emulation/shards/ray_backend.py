@@ -38,7 +38,7 @@ class ShardActor:
     def __init__(self, number: int) -> None:
         self._number, self._mailbox = number, Mailbox()
 
-    def about(self, scenario: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    def describe_actor(self, scenario: Mapping[str, Any], cwd: str) -> dict[str, Any]:
         """Return the location and versions of this actor, after changing to `cwd`, because paths may be relative.
 
         Modules that take seconds to import are imported here, while shard 0 prepares the run.
@@ -75,7 +75,7 @@ class LeaderMailbox:
         self._some = asyncio.Event()
 
     async def put(self, sender: int, key: Key, content: Any) -> None:
-        """Take a letter in."""
+        """Store a letter that has arrived."""
         self._letters.append((sender, key, content))
         self._some.set()
 
@@ -283,7 +283,9 @@ class RayShardGroup(ShardGroup):
         self._members = {number: member.remote(number) for number in range(1, n)}
         self._exchange.connect(self._members, self._letterbox)
         resolved = self._scenario.resolved()
-        self._requested = [member.about.remote(resolved, os.getcwd()) for member in self._members.values()]
+        self._requested = [
+            member.describe_actor.remote(resolved, os.getcwd()) for member in self._members.values()
+        ]
 
     def start(self, prepared: PreparedRun) -> None:
         """Check that the other shards are in place and run the same versions, and let them prepare the run.

@@ -75,7 +75,7 @@ class SyntheticUsers:
 
     def __init__(
         self,
-        known: CoordinatorContext,
+        context: CoordinatorContext,
         *,
         number: int,
         items: int,
@@ -83,16 +83,16 @@ class SyntheticUsers:
         steps: int,
         rate: float,
     ) -> None:
-        self._known, self._steps, self._rate = known, steps, rate
-        layout = known.layout
-        weights = known.popularity.astype(np.float64) if by == "popularity" else np.ones(layout.n_items)
+        self._known, self._steps, self._rate = context, steps, rate
+        layout = context.layout
+        weights = context.popularity.astype(np.float64) if by == "popularity" else np.ones(layout.n_items)
         there = int(np.count_nonzero(weights))
         if items > there or items + 1 > layout.n_items:
             raise ScenarioError(
                 f"recommender: synthetic_items is {items}, but there are {there} items to draw from among "
                 f"{layout.n_items}; lower it"
             )
-        draws = [generator(known.seed, "synthetic-user", user) for user in range(number)]
+        draws = [generator(context.seed, "synthetic-user", user) for user in range(number)]
         self.users: F32 = np.stack([layout.initial_user(draw) for draw in draws])
         share = weights / weights.sum()
         self.items: I64 = np.stack(
@@ -110,10 +110,10 @@ class SyntheticUsers:
 
         known, n = self._known, len(self.users)
         frozen = known.layout.version_tables(torch.from_numpy(version.copy()))
-        asked = np.stack([self._samples(user, epoch) for user in range(n)])
-        labels = np.zeros(asked.shape, np.float32)
+        items = np.stack([self._samples(user, epoch) for user in range(n)])
+        labels = np.zeros(items.shape, np.float32)
         labels[:, :: NEGATIVES + 1] = 1.0
-        batch = {"items": torch.from_numpy(asked), "labels": torch.from_numpy(labels)}
+        batch = {"items": torch.from_numpy(items), "labels": torch.from_numpy(labels)}
         batch["weights"] = torch.ones_like(batch["labels"])
         batch["user"] = torch.zeros((n, 1), dtype=torch.int64)
         rows = torch.from_numpy(self.users.copy()).requires_grad_()
@@ -156,9 +156,9 @@ class PopularityRegulariser:
     """
 
     def __init__(
-        self, known: CoordinatorContext, *, hot: int, sub: int, steps: int, rate: float, temperature: float
+        self, context: CoordinatorContext, *, hot: int, sub: int, steps: int, rate: float, temperature: float
     ) -> None:
-        n_items, popularity = known.layout.n_items, known.popularity
+        n_items, popularity = context.layout.n_items, context.popularity
         if hot + sub > n_items:
             raise ScenarioError(
                 f"recommender: hot_items {hot} and sub_items {sub} are more than the {n_items} items; lower them"
@@ -168,12 +168,12 @@ class PopularityRegulariser:
                 f"recommender: the regulariser spreads out popular items, but all {n_items} items have "
                 f"{popularity.min()} interactions; use cl4fedrec"
             )
-        self._known, self._steps, self._rate, self._temperature = known, steps, rate, temperature
+        self._known, self._steps, self._rate, self._temperature = context, steps, rate, temperature
         order = np.argsort(-popularity, kind="stable")
         self.hot: I64 = np.sort(order[:hot])
         self._others, self._sub = np.sort(order[hot:]), sub
 
-    def applied(self, version: F32, epoch: int) -> F32:
+    def regularise(self, version: F32, epoch: int) -> F32:
         """Return a version ``[items | shared]`` after the steps at the end of an epoch."""
         import torch
 
@@ -322,16 +322,16 @@ class CL4FedRec(Recommender):
             -self.learning_rate * slope if scale == "learning-rate" else -scale * normalise_embeddings(slope)
         )
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part: synthetic users and the regulariser."""
         options = self.options
         synthetic = SyntheticUsers(
-            known, number=options.synthetic_users, items=options.synthetic_items, by=options.synthetic_by,
+            context, number=options.synthetic_users, items=options.synthetic_items, by=options.synthetic_by,
             steps=options.fit_steps if options.refresh else 0, rate=options.fit_rate,
         )  # fmt: skip
-        return CL4FedRecHook(known, synthetic, self.regulariser(known))
+        return CL4FedRecHook(context, synthetic, self.make_regulariser(context))
 
-    def regulariser(self, known: CoordinatorContext) -> PopularityRegulariser | None:
+    def make_regulariser(self, context: CoordinatorContext) -> PopularityRegulariser | None:
         """Return the server's own step at the end of an epoch, or None."""
         return None
 
@@ -340,16 +340,19 @@ class CL4FedRecHook(CoordinatorHook):
     """The coordinator's part: the regulariser at the end of every epoch, new synthetic users at its beginning."""
 
     def __init__(
-        self, known: CoordinatorContext, synthetic: SyntheticUsers, regulariser: PopularityRegulariser | None
+        self,
+        context: CoordinatorContext,
+        synthetic: SyntheticUsers,
+        regulariser: PopularityRegulariser | None,
     ) -> None:
-        self._known, self._synthetic, self._regulariser = known, synthetic, regulariser
+        self._known, self._synthetic, self._regulariser = context, synthetic, regulariser
         self.extra_bytes = synthetic.users.nbytes
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version and the epoch's synthetic users."""
-        epoch, over = self._known.begun(round), self._known.over(round)
+        epoch, over = self._known.epoch_begun_at(round), self._known.epochs_ended_at(round)
         if over and self._regulariser is not None:
-            version = self._regulariser.applied(version, over)
+            version = self._regulariser.regularise(version, over)
         if epoch is not None:
             self._synthetic.refresh(version, epoch)
         return version, {"synthetic_users": self._synthetic.users.copy()}
@@ -369,10 +372,10 @@ class RegularisedCL4FedRec(CL4FedRec):
 
     Options = RegularisedOptions
 
-    def regulariser(self, known: CoordinatorContext) -> PopularityRegulariser:
+    def make_regulariser(self, context: CoordinatorContext) -> PopularityRegulariser:
         """Return the popularity regulariser."""
         options: RegularisedOptions = self.options  # type: ignore[assignment]
         return PopularityRegulariser(
-            known, hot=options.hot_items, sub=options.sub_items, steps=options.regulariser_steps,
+            context, hot=options.hot_items, sub=options.sub_items, steps=options.regulariser_steps,
             rate=options.regulariser_rate, temperature=options.temperature,
         )  # fmt: skip

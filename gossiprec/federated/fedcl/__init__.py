@@ -71,11 +71,11 @@ class VectorBank(CoordinatorHook):
 
     checkpointed = ("latest", "counts", "centroids", "sizes", "at", "times")
 
-    def __init__(self, known: CoordinatorContext, number: int, method: Method, *, answered: int) -> None:
-        shape = known.n_clients, vector_dim(known.layout)
+    def __init__(self, context: CoordinatorContext, number: int, method: Method, *, answered: int) -> None:
+        shape = context.n_clients, vector_dim(context.layout)
         self._number, self._method = number, method
         self._latest: F32 = np.full(shape, np.nan, np.float32)
-        self._counts = np.zeros(known.n_clients, np.int64)
+        self._counts = np.zeros(context.n_clients, np.int64)
         self._centroids: F32 = np.zeros((0, shape[1]), np.float32)
         self._sizes = np.zeros(0, np.int64)
         self._at = self._times = 0
@@ -88,7 +88,7 @@ class VectorBank(CoordinatorHook):
         return self._latest
 
     @property
-    def counts(self) -> I64:
+    def vector_counts(self) -> I64:
         """Number of vectors of each client, shape (n_clients,)."""
         return self._counts
 
@@ -126,7 +126,7 @@ class VectorBank(CoordinatorHook):
             "unknown": len(self._counts) - clustered,
         }
 
-    def uploads(self) -> dict[str, Any]:
+    def upload_report(self) -> dict[str, Any]:
         """Return the mean and the largest number of vectors that the coordinator received per user."""
         return {"received_mean": float(self._counts.mean()), "received_max": int(self._counts.max())}
 
@@ -266,7 +266,7 @@ class FedCL(FedSoftmax):
         if centroids is None:
             return None
         cluster = int(nearest_centroid(vector[None], centroids)[0])
-        return self._lists.of(layout, version, centroids, cluster, number)
+        return self._lists.best_items(layout, version, centroids, cluster, number)
 
     def _centroids(self, client: ClientContext) -> F32 | None:
         """Return the centroids that a client was sent, or None if there are no clusters yet."""
@@ -288,18 +288,18 @@ class FedCL(FedSoftmax):
             return None
         return "user-vectors", {"community_size": size, "clip": self.options.clip}
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part, which keeps and clusters uploaded vectors; None if there are none."""
         options = self.options
         if not options.semi_hard:
             return None
         number = 0 if options.clustering == "none" else options.clusters
-        if number > known.n_clients:
+        if number > context.n_clients:
             raise ScenarioError(
-                f"recommender.clusters: found {number}, but there are only {known.n_clients} clients; lower it"
+                f"recommender.clusters: found {number}, but there are only {context.n_clients} clients; lower it"
             )
         method: Method = "kmeans" if options.clustering == "kmeans" else "ward"
-        return VectorBank(known, number, method, answered=options.semi_hard)
+        return VectorBank(context, number, method, answered=options.semi_hard)
 
     def report(
         self, split: TrainingData, contribution: Any, hook: CoordinatorHook | None, own: F32
@@ -308,5 +308,5 @@ class FedCL(FedSoftmax):
         if hook is None:
             return {}
         assert isinstance(hook, VectorBank)
-        uploads = {"epsilon": self.options.epsilon, "clip": self.options.clip, **hook.uploads()}
+        uploads = {"epsilon": self.options.epsilon, "clip": self.options.clip, **hook.upload_report()}
         return {"clusters": hook.report(), "told_vectors": uploads}

@@ -105,7 +105,7 @@ class ClusterCandidates:
         self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, layout: Layout, version: F32, centroids: F32, cluster: int, number: int) -> I32:
+    def best_items(self, layout: Layout, version: F32, centroids: F32, cluster: int, number: int) -> I32:
         """Return the best items of a centroid, ascending; on ties the lower id wins.
 
         Parameters

@@ -94,7 +94,7 @@ class AuxiliaryModel(Stateful):
                 batch = {**batch, "user": batch["user"].long(), "items": batch["items"].long()}
                 batch["weights"] = torch.ones(len(some))
                 adam.zero_grad()
-                torch.autograd.backward(self._model.loss(self._layout.named(tables), batch))
+                torch.autograd.backward(self._model.loss(self._layout.blocks_by_name(tables), batch))
                 adam.step()
                 self._steps += 1
 
@@ -120,26 +120,26 @@ class AuxiliaryModel(Stateful):
         """Items' rows, shape (n_items, item_width); a view."""
         return self._values[self._layout.items].reshape(self._layout.n_items, -1)
 
-    def best(self, number: int) -> tuple[I32, F32]:
+    def best_items(self, number: int) -> tuple[I32, F32]:
         """Return each user's items of highest probability, ascending by item, and the probabilities, (n_users, number).
 
         On ties the lower id wins.
         """
         found = np.empty((len(self._sets), number), np.int32)
         likely = np.empty((len(self._sets), number), np.float32)
-        for user, scores in enumerate(self.scores()):
+        for user, scores in enumerate(self.iter_scores()):
             chosen = np.sort(np.argsort(-scores, kind="stable")[:number])
             found[user] = chosen
             likely[user] = 1.0 / (1.0 + np.exp(-scores[chosen].astype(np.float64)))
         return found, likely
 
-    def scores(self) -> Any:
+    def iter_scores(self) -> Any:
         """Yield the scores of all items, float32, user after user."""
         import torch
 
         everything = torch.arange(self._layout.n_items)
         with torch.no_grad(), single_torch_thread():
-            p = self._layout.named(self._tables(self._values))
+            p = self._layout.blocks_by_name(self._tables(self._values))
             of_user = self._model.score_all_items(p)
             for user in range(len(self._sets)):
                 one = torch.tensor([user])
@@ -276,22 +276,22 @@ class PDC(Recommender):
         size = self.options.leaks
         return None if size is None else ("contributions", {"community_size": size})
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part: training the auxiliary model and drawing items to its rows."""
         auxiliary = AuxiliaryModel(
-            self.model, known.contribution.sets, n_items=known.layout.n_items, negatives=self.negatives,
-            batch=self.options.auxiliary_batch, rate=self.learning_rate, seed=known.seed,
+            self.model, context.contribution.sets, n_items=context.layout.n_items, negatives=self.negatives,
+            batch=self.options.auxiliary_batch, rate=self.learning_rate, seed=context.seed,
         )  # fmt: skip
-        return AuxiliaryModelHook(known, self.options, auxiliary, self.learning_rate)
+        return AuxiliaryModelHook(context, self.options, auxiliary, self.learning_rate)
 
 
 class AuxiliaryModelHook(CoordinatorHook):
     """The coordinator's part: it trains the auxiliary model before an epoch and draws items to its rows at the end."""
 
     def __init__(
-        self, known: CoordinatorContext, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float
+        self, context: CoordinatorContext, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float
     ) -> None:
-        self._known, self._options, self._rate = known, options, rate
+        self._known, self._options, self._rate = context, options, rate
         self.auxiliary = auxiliary
         self._extras: dict[str, Any] = {}
         self.own_extras = frozenset({"sent_items", "sent_labels"} if options.augmented else ())
@@ -302,11 +302,13 @@ class AuxiliaryModelHook(CoordinatorHook):
     def knowledge(self) -> ContributionKnowledge:
         """The released sets, the popularity of items, and the scores of the auxiliary model."""
         known = self._known
-        return ContributionKnowledge(known.contribution.released, known.popularity, self.auxiliary.scores)
+        return ContributionKnowledge(
+            known.contribution.released, known.popularity, self.auxiliary.iter_scores
+        )
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the version and the auxiliary model's extras of this epoch."""
-        epoch, over = self._known.begun(round), self._known.over(round)
+        epoch, over = self._known.epoch_begun_at(round), self._known.epochs_ended_at(round)
         if over and self._options.item_weight:
             version = self._move_items_near(version, over)
         if epoch is not None:
@@ -322,7 +324,7 @@ class AuxiliaryModelHook(CoordinatorHook):
         if options.augmented:
             shape = (self._known.n_clients, options.augmented)
             extras = {"sent_items": np.zeros(shape, np.int32), "sent_labels": np.zeros(shape, np.float32)}
-            items, labels = self.auxiliary.best(options.augmented)
+            items, labels = self.auxiliary.best_items(options.augmented)
             extras["sent_items"][:n_users], extras["sent_labels"][:n_users] = items, labels
         if options.user_weight:
             directions = normalise_rows(self.auxiliary.users).T

@@ -107,7 +107,9 @@ class FedGNN(Recommender):
                 f"{registry_name(self.model)} does not learn from pairs that could be replaced; set it to 0, "
                 "or choose lightgcn, or mf with loss bpr"
             )
-        if self._averages_rows and (layout.of(BlockRole.PRIVATE) or not layout.of(BlockRole.USER)):
+        if self._averages_rows and (
+            layout.blocks_of_role(BlockRole.PRIVATE) or not layout.blocks_of_role(BlockRole.USER)
+        ):
             raise ScenarioError(
                 f"recommender.user_rows: found averaged, but {registry_name(self.model)} has no user rows "
                 "that could be sent and averaged; set it to own, or choose lightgcn, or mf with loss bpr"
@@ -129,15 +131,15 @@ class FedGNN(Recommender):
             among=options.pseudo_from,
         )  # fmt: skip
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook | None:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook | None:
         """Return the coordinator's part, which adds noise if the options request it."""
-        return self._cluster_models(known, None, models="none")
+        return self._cluster_models(context, None, models="none")
 
     def _cluster_models(
-        self, known: CoordinatorContext, clusters: ClusterOptions | None, **options: Any
+        self, context: CoordinatorContext, clusters: ClusterOptions | None, **options: Any
     ) -> ClusterModels:
         noise, averages_rows = self.options.table_noise, self._averages_rows
-        return ClusterModels(known, clusters, table_noise=noise, averages_rows=averages_rows, **options)
+        return ClusterModels(context, clusters, table_noise=noise, averages_rows=averages_rows, **options)
 
 
 @RECOMMENDERS.register("perfedrec")
@@ -151,12 +153,12 @@ class PerFedRec(FedGNN):
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models without users' rows to cluster, or a mix without any models."""
         super().check(layout, full_batches=full_batches)
-        if layout.of(BlockRole.PRIVATE):
+        if layout.blocks_of_role(BlockRole.PRIVATE):
             raise ScenarioError(
                 f"recommender: {registry_name(self.model)} has private weights, which are not part of a "
                 "version and cannot be mixed; choose lightgcn, mf, gmf or ncf"
             )
-        if not layout.of(BlockRole.USER):
+        if not layout.blocks_of_role(BlockRole.USER):
             raise ScenarioError(
                 f"recommender: {registry_name(self.model)} has no user rows that could be clustered; choose "
                 "lightgcn, mf, gmf or ncf"
@@ -186,9 +188,9 @@ class PerFedRec(FedGNN):
         ]
         return PersonalModels(np.array(models), of.ravel(), local)
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which clusters clients."""
-        return self._cluster_models(known, self.options.clusters, models=self.options.cluster_models)
+        return self._cluster_models(context, self.options.clusters, models=self.options.cluster_models)
 
     def report(
         self, split: TrainingData, contribution: Any, hook: CoordinatorHook | None, own: F32
@@ -208,7 +210,9 @@ class PerFedRecPlus(PerFedRec):
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models in which the rows of users and items differ in width."""
         super().check(layout, full_batches=full_batches)
-        names = {block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.of(role)}
+        names = {
+            block.name for role in (BlockRole.USER, BlockRole.ITEM) for block in layout.blocks_of_role(role)
+        }
         if names != {"users", "items"} or layout.user_width != layout.item_width:
             raise ScenarioError(
                 "recommender: pre-training requires one row per user and item, all of the same length, "
@@ -219,10 +223,10 @@ class PerFedRecPlus(PerFedRec):
         """Return the graph of all training interactions for pre-training, or None without pre-training."""
         return InteractionGraph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
 
-    def coordinator_hook(self, known: CoordinatorContext) -> CoordinatorHook:
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which pre-trains and clusters."""
         options = self.options
         return self._cluster_models(
-            known, options.clusters, models=options.cluster_models, pretraining=options.pretraining,
+            context, options.clusters, models=options.cluster_models, pretraining=options.pretraining,
             layers=options.pretraining_layers,
         )  # fmt: skip

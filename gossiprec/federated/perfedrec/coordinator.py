@@ -100,7 +100,7 @@ class ClusterOptions(Options):
             )
         return self
 
-    def due(self, round: int) -> bool:
+    def is_due(self, round: int) -> bool:
         """Return whether clients are clustered in a round."""
         since = round - self.first
         return since >= 0 and since % self.every == 0 and (self.last is None or round <= self.last)
@@ -132,20 +132,20 @@ class ClusterModels(CoordinatorHook):
     checkpointed = ("rows", "cluster_of", "models", "published", "n_made")
 
     def __init__(
-        self, known: CoordinatorContext, options: ClusterOptions | None, *, models: str, table_noise: float,
+        self, context: CoordinatorContext, options: ClusterOptions | None, *, models: str, table_noise: float,
         pretraining: PretrainingOptions | None = None, layers: int = 0, averages_rows: bool = False,
     ) -> None:  # fmt: skip
-        layout = known.layout
+        layout = context.layout
         n_columns = layout.merged.stop - layout.merged.start
-        self._known, self._options, self._kind, self._table_noise = known, options, models, table_noise
+        self._known, self._options, self._kind, self._table_noise = context, options, models, table_noise
         self._pretraining, self._layers = pretraining, layers
-        if options is not None and options.number > known.n_clients:
+        if options is not None and options.number > context.n_clients:
             raise ScenarioError(
-                f"recommender.clusters.number: found {options.number}, but there are only {known.n_clients} clients; "
+                f"recommender.clusters.number: found {options.number}, but there are only {context.n_clients} clients; "
                 "lower it"
             )
-        self._rows = np.full((known.n_clients, layout.user_width), np.nan, np.float32)
-        self._cluster_of = np.full(known.n_clients, -1, np.int32)
+        self._rows = np.full((context.n_clients, layout.user_width), np.nan, np.float32)
+        self._cluster_of = np.full(context.n_clients, -1, np.int32)
         has_models = options is not None and models != "none"
         self._models = np.zeros((options.number if options and has_models else 0, n_columns), np.float32)
         self._published: F32 = np.zeros(0, np.float32)
@@ -155,7 +155,7 @@ class ClusterModels(CoordinatorHook):
             self.extra_bytes = 4 + 4 * n_columns
             self.own_extras, self.one_of = frozenset({"cluster_of"}), frozenset({"cluster_models"})
         if averages_rows:
-            self._table = AveragedRows(known.n_clients, layout.user_width, known.make_server())
+            self._table = AveragedRows(context.n_clients, layout.user_width, context.make_server())
             self.extra_bytes += 4 * layout.user_width
             self.own_extras |= {USER_ROWS}
 
@@ -197,7 +197,7 @@ class ClusterModels(CoordinatorHook):
             self._rows[answers.clients[sent]] = answers.users[sent]
         if len(self._models):
             self._move(version, answers)
-        if self._options.due(round.number):
+        if self._options.is_due(round.number):
             self._cluster(version, round)
         elif not self._options.lasting:
             self._cluster_of[:] = -1

@@ -119,7 +119,7 @@ def has_own_gradient(model: Any) -> bool:
 
 def has_own_pair_gradient(model: Any) -> bool:
     """Return whether a model's gradient of pairs belongs to its formula, including its encoding of rows."""
-    encodes = ("encode_own",) if hasattr(model, "encode_own") else ()
+    encodes = ("encode_client",) if hasattr(model, "encode_client") else ()
     return defined_by_same_class(model, "pair_gradient", "score", "loss", *encodes)
 
 
@@ -128,7 +128,7 @@ def has_own_sequence_gradient(model: Any) -> bool:
     return defined_by_same_class(model, "sequence_gradient", "states", "loss", "draws")
 
 
-def has_own_states(model: Any) -> bool:
+def has_compiled_states(model: Any) -> bool:
     """Return whether a model's compiled states belong to its formula of states."""
     return defined_by_same_class(model, "sequence_gradient", "state_after")
 

@@ -14,11 +14,13 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
+from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+@old_members(times="propagate", without="drop_random_edges")
 @dataclass(frozen=True, eq=False)
 class InteractionGraph:
     """Users 0 .. n_users - 1, then items, linked by interactions: of all users, or of one client.
@@ -39,13 +41,13 @@ class InteractionGraph:
         """Return the graph of each user's items."""
         return cls(len(positives), n_items, positives.row_of_each_value, positives.values.astype(np.int64))
 
-    def without(self, share: float, draw: np.random.Generator) -> InteractionGraph:
+    def drop_random_edges(self, share: float, draw: np.random.Generator) -> InteractionGraph:
         """Return the graph without a share of its edges, drawn uniformly."""
         n_edges = len(self.users)
         kept = np.sort(draw.choice(n_edges, int(n_edges * (1.0 - share)), replace=False))
         return InteractionGraph(self.n_users, self.n_items, self.users[kept], self.items[kept])
 
-    def times(self, rows: Tensor) -> Tensor:
+    def propagate(self, rows: Tensor) -> Tensor:
         """Return ``D^-1/2 A D^-1/2 rows``, with a gradient; nodes without edges get zeros.
 
         Parameters
@@ -72,6 +74,7 @@ class InteractionGraph:
         )
 
 
+@old_members(views="draw_views", encode_own="encode_client")
 class GraphModel(Model):
     """A model with scores and losses that use rows encoded by a graph: :meth:`encode`, then the formula.
 
@@ -82,13 +85,13 @@ class GraphModel(Model):
 
     needs_graph: ClassVar[bool] = True
     at_clients: ClassVar[bool] = False
-    """Whether a client can train it with the graph of its own items only (:meth:`encode_own`)."""
+    """Whether a client can train it with the graph of its own items only (:meth:`encode_client`)."""
 
     @abstractmethod
     def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:
         """Return `p` with the encoded rows for recommendation, of the same shapes, as ``users`` and ``items``."""
 
-    def encode_own(self, p: TensorMap, batch: TensorMap) -> TensorMap:
+    def encode_client(self, p: TensorMap, batch: TensorMap) -> TensorMap:
         """Return the inputs of a client's loss: rows encoded by its user and the items of its batch.
 
         Parameters
@@ -98,7 +101,7 @@ class GraphModel(Model):
         """
         raise NotImplementedError(f"{type(self).__name__} is trained with the interaction graph of all users")
 
-    def views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
+    def draw_views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
         """Return further graphs for the steps of an epoch, drawn for each epoch."""
         return ()
 
@@ -115,8 +118,8 @@ class GraphModel(Model):
         ----------
         p : mapping of str to Tensor
         graph : InteractionGraph
-        views : sequence of InteractionGraph
-            The graphs that :meth:`views` returned for the epoch.
+        draw_views : sequence of InteractionGraph
+            The graphs that :meth:`draw_views` returned for the epoch.
         draw : numpy.random.Generator
             Generator of the step.
         """

@@ -12,7 +12,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.old_names import forward, without_last_argument
+from gossiprec.old_names import forward, old_members, without_last_argument
 
 NO_CONTEXT = np.zeros(0, np.int32)
 
@@ -279,6 +279,9 @@ class AdversaryQueries(NamedTuple):
     thresholds: F32
 
 
+@old_members(
+    run="merge_and_train", train_apart="train_in_way", scores="predict_scores", lacks="missing_feature"
+)
 class ModelKernels(ABC):
     """Compiled training and scores of one model: the only code that knows it apart from its torch formula.
 
@@ -289,13 +292,13 @@ class ModelKernels(ABC):
     """
 
     merges_by_performance: ClassVar[bool] = False
-    """Whether :meth:`run` computes the weights of merges by performance itself."""
+    """Whether :meth:`merge_and_train` computes the weights of merges by performance itself."""
 
     scores_performance: ClassVar[bool] = False
-    """Whether :meth:`score_performance` computes them before :meth:`run`, faster than the interpreter does."""
+    """Whether :meth:`score_performance` computes them before :meth:`merge_and_train`, faster than the interpreter."""
 
     apart: ClassVar[frozenset[str]] = frozenset()
-    """Ways of training that are not part of :meth:`run` but of :meth:`train_apart`."""
+    """Ways of training that are not part of :meth:`merge_and_train` but of :meth:`train_in_way`."""
 
     all_users: ClassVar[bool] = False
     """Whether the kernels support models with the rows of all users (``protocol.user_table: averaged``)."""
@@ -309,8 +312,9 @@ class ModelKernels(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "lacks" in vars(cls) and "layout" not in inspect.signature(cls.lacks).parameters:
-            cls.lacks = without_last_argument(cls.lacks, "layout")  # type: ignore[method-assign]
+        for name in {"missing_feature", "lacks"} & vars(cls).keys():  # the second is its old name
+            if "layout" not in inspect.signature(getattr(cls, name)).parameters:
+                setattr(cls, name, without_last_argument(getattr(cls, name), "layout"))
 
     def __init__(self, work: Any) -> None:
         self.work = work
@@ -319,23 +323,23 @@ class ModelKernels(ABC):
 
     @classmethod
     @abstractmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
+    def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the feature of the settings, storage, ways of training or layout without kernels, or None."""
 
     @abstractmethod
-    def run(self, program: Any, tasks: I64, update: I32) -> None:
-        """Run `tasks` of one wave: merges, then local updates number ``update[task]``, none if it is -1."""
+    def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
+        """Run `tasks` of one wave: merges, then local updates number ``update_numbers[task]``, none if it is -1."""
 
     def score_performance(self, program: Any, tasks: I64) -> None:
         """Compute merge weights by performance, as :meth:`Executor.resolve_performance_weights`."""
         raise NotImplementedError(f"{type(self).__name__} does not score models by performance")
 
-    def train_apart(self, way: str, program: Any, tasks: I64) -> None:
+    def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
         """Run the local updates of tasks after their merges, in a way that is :attr:`apart`."""
         raise NotImplementedError(f"{type(self).__name__} has no separate training kernel")
 
     @abstractmethod
-    def scores(self, query: ScoreQuery) -> F32:
+    def predict_scores(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
 
     def query_weights(self, items: I32, contexts: I32) -> F32:
@@ -347,7 +351,7 @@ class ModelKernels(ABC):
         return ()
 
     @abstractmethod
-    def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
+    def rank(self, victims: VictimModels, queries: AdversaryQueries, latest: F32) -> None:
         """Fill ``latest[rule, adversary, victim]`` for victims scored with each adversary's fictive user."""
 
     def entropies(self, victims: VictimModels, a: int, items: I32) -> F32:

@@ -50,21 +50,21 @@ class TemplateKernels(ModelKernels):
         self._summed = bool(getattr(work.model.options, "summed", False))
 
     @classmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
+    def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the storage if rows are not float32, DP-SGD, or private weights, or None."""
         if storage != "float32":
             return f"{storage} (executor.storage)"
         if "private" in ways:
             return "dp-sgd"
-        private = layout.of(BlockRole.PRIVATE)
+        private = layout.blocks_of_role(BlockRole.PRIVATE)
         return f"the private block {private[0].name!r}" if private else None
 
-    def run(self, program: Any, tasks: I64, update: I32) -> None:
+    def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave."""
         work, arena, positives = self.work, self.work.arena, self.work.feed.positives
         self.loops.run_tasks(
             tasks,
-            TaskColumns.of(program, update),
+            TaskColumns.of(program, update_numbers),
             Versions(arena.rows, arena.first, arena.second, arena.steps),
             Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
             TrainingRule.of(work.training, summed=self._summed),
@@ -73,7 +73,7 @@ class TemplateKernels(ModelKernels):
             self._inputs(drifts=bool(work.node_settings.drift_penalty.any())),
         )
 
-    def scores(self, query: ScoreQuery) -> F32:
+    def predict_scores(self, query: ScoreQuery) -> F32:
         """Return logits."""
         out = np.empty(len(query.items), np.float32)
         rows, sizes = np.ascontiguousarray(query.rows), Sizes.of(query.layout)

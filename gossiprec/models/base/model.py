@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+@old_members(reduced="reduce_losses")
 class ReductionOptions(Options):
     """The option of models with a loss that is by default the mean over samples."""
 
@@ -36,7 +37,7 @@ class ReductionOptions(Options):
         """Whether the loss is the sum over the samples."""
         return self.loss_reduction == "sum"
 
-    def reduced(self, total: Tensor, weights: Tensor) -> Tensor:
+    def reduce_losses(self, total: Tensor, weights: Tensor) -> Tensor:
         """Return the loss of a step.
 
         Parameters
@@ -233,7 +234,7 @@ class Model(ABC):
     def initial_own(self, layout: Layout, n_nodes: int, seed: int) -> tuple[F32, F32]:
         """Return the initial user rows and private weights of the nodes, shapes (n_nodes, ...)."""
         users = np.stack([layout.initial_user(generator(seed, "initial-user", n)) for n in range(n_nodes)])
-        if not layout.of(BlockRole.PRIVATE):
+        if not layout.blocks_of_role(BlockRole.PRIVATE):
             return users, np.zeros((n_nodes, 0), np.float32)
         private = [layout.initial_private(generator(seed, "initial-private", n)) for n in range(n_nodes)]
         return users, np.stack(private)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
-from gossiprec.old_names import forward
+from gossiprec.old_names import forward, old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,6 +85,7 @@ class ParameterBlock:
         return prod(self.shape)
 
 
+@old_members(of="blocks_of_role", named="blocks_by_name", part="extract_submodel")
 @dataclass(frozen=True)
 class Layout:
     """Positions of the parameters of a model version in its flat row: ``[users | items | shared | private]``.
@@ -104,12 +105,12 @@ class Layout:
     n_items: int
     n_users: int = 1
 
-    def of(self, role: BlockRole) -> tuple[ParameterBlock, ...]:
+    def blocks_of_role(self, role: BlockRole) -> tuple[ParameterBlock, ...]:
         """Return the blocks of a role."""
         return tuple(block for block in self.blocks if block.role is role)
 
     def _width(self, role: BlockRole) -> int:
-        return sum(block.width for block in self.of(role))
+        return sum(block.width for block in self.blocks_of_role(role))
 
     @functools.cached_property
     def user_width(self) -> int:
@@ -177,14 +178,14 @@ class Layout:
             shapes["users"] = (self.n_users, self.user_width)
         if self.item_width:
             shapes["items"] = (self.n_items, self.item_width)
-        others = (*self.of(BlockRole.SHARED), *self.of(BlockRole.PRIVATE))
+        others = (*self.blocks_of_role(BlockRole.SHARED), *self.blocks_of_role(BlockRole.PRIVATE))
         return shapes | {block.name: block.shape for block in others}
 
-    def named(self, tables: Mapping[str, Any]) -> dict[str, Any]:
+    def blocks_by_name(self, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Return every block by its name, as a view of the tensors (or arrays) of :attr:`tables`."""
         found = dict(tables)
         for role, table in ((BlockRole.USER, "users"), (BlockRole.ITEM, "items")):
-            at, blocks = 0, self.of(role)
+            at, blocks = 0, self.blocks_of_role(role)
             for block in blocks:
                 whole = tables[table]
                 part = whole if len(blocks) == 1 else whole[..., at : at + block.width]
@@ -201,12 +202,14 @@ class Layout:
     def shared_blocks(self, shared: Any) -> dict[str, Any]:
         """Return the shared blocks by name, as views of the flat tensor or array that holds them in order."""
         found, at = {}, 0
-        for block in self.of(BlockRole.SHARED):
+        for block in self.blocks_of_role(BlockRole.SHARED):
             found[block.name] = shared[at : at + block.width].reshape(block.shape)
             at += block.width
         return found
 
-    def part(self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int) -> F32:
+    def extract_submodel(
+        self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int
+    ) -> F32:
         """Return the small model ``[one user's row | kept items | shared]`` of a row, in the layout's order."""
         small = replace(self, n_items=len(kept), n_users=1)
         at = 0 if self.n_users == 1 else user * self.user_width
@@ -222,22 +225,22 @@ class Layout:
 
     def initial_user(self, rng: np.random.Generator) -> F32:
         """Draw one user's row, shape (user_width,)."""
-        drawn = [block.initial(rng, block.width) for block in self.of(BlockRole.USER)]
+        drawn = [block.initial(rng, block.width) for block in self.blocks_of_role(BlockRole.USER)]
         return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
 
     def initial_common(self, rng: np.random.Generator) -> F32:
         """Draw the item tables and shared weights that all nodes start from, flat, in the order of the row."""
         items = [
             block.initial(rng, self.n_items * block.width).reshape(self.n_items, -1)
-            for block in self.of(BlockRole.ITEM)
+            for block in self.blocks_of_role(BlockRole.ITEM)
         ]
         drawn = [np.concatenate(items, axis=1).ravel()] if items else []
-        drawn += [block.initial(rng, block.width) for block in self.of(BlockRole.SHARED)]
+        drawn += [block.initial(rng, block.width) for block in self.blocks_of_role(BlockRole.SHARED)]
         return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
 
     def initial_private(self, rng: np.random.Generator) -> F32:
         """Draw one node's private weights, flat."""
-        drawn = [block.initial(rng, block.width) for block in self.of(BlockRole.PRIVATE)]
+        drawn = [block.initial(rng, block.width) for block in self.blocks_of_role(BlockRole.PRIVATE)]
         return np.concatenate([np.zeros(0), *drawn]).astype(np.float32)
 
 

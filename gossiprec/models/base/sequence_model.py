@@ -18,6 +18,7 @@ from gossiprec.base.options import Options
 from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
+from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,6 +38,7 @@ class SequenceOptions(Options):
     """for `sampled`: also contrast a positive with the other items of the list"""
 
 
+@old_members(packed="without_padding")
 class SequenceModel(Model):
     """A model that scores an item by the dot product of the item's row and a state of the user.
 
@@ -124,7 +126,7 @@ class SequenceModel(Model):
             items = items[:, None].expand(-1, items.shape[1], -1)
         return torch.cat([negatives, items], dim=-1)
 
-    def packed(self, samples: Columns) -> Columns:
+    def without_padding(self, samples: Columns) -> Columns:
         """Return a batch without the padding that all its lists share, if it is not stacked.
 
         The indices of ``places`` with an item to learn are added: :meth:`loss` skips the others.

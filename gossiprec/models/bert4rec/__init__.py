@@ -61,18 +61,18 @@ class SequencePositions:
     numbers: Tensor | None = None
     keep: TensorMap = field(default_factory=dict)
 
-    def of(self, every: Tensor) -> Tensor:
+    def select(self, every: Tensor) -> Tensor:
         """Return the computed places of an array over all places, shape (n, length, ...)."""
         return every if self.numbers is None else every.flatten(0, 1)[self.numbers]
 
-    def spread(self, rows: Tensor) -> Tensor:
+    def by_sequence(self, rows: Tensor) -> Tensor:
         """Return rows of places by sequence, shape (n, length, ...); 0 for places that were not computed."""
         if self.numbers is None:
             return rows
         every = rows.new_zeros(self.real.numel(), *rows.shape[1:]).index_copy(0, self.numbers, rows)
         return every.view(*self.real.shape, *rows.shape[1:])
 
-    def kept(self, rows: Tensor, number: int) -> Tensor:
+    def drop_out(self, rows: Tensor, number: int) -> Tensor:
         """Return rows of places after their `number`-th dropout."""
         return rows * self.keep["keep"][..., number, :] if self.keep else rows
 
@@ -107,11 +107,13 @@ def encode(p: TensorMap, rows: Tensor, places: SequencePositions, n_heads: int) 
     for k in range(len(p["outer_scales"])):
         joined = _attention(p, k, rows, places, n_heads)
         rows = layer_norm(
-            rows + places.kept(joined, 1 + 2 * k), p["joining_scales"][k], p["joining_offsets"][k]
+            rows + places.drop_out(joined, 1 + 2 * k), p["joining_scales"][k], p["joining_offsets"][k]
         )
         inner = gelu(rows @ p["inner_weights"][k].T + p["inner_biases"][k])
         outer = inner @ p["outer_weights"][k].T + p["outer_biases"][k]
-        rows = layer_norm(rows + places.kept(outer, 2 + 2 * k), p["outer_scales"][k], p["outer_offsets"][k])
+        rows = layer_norm(
+            rows + places.drop_out(outer, 2 + 2 * k), p["outer_scales"][k], p["outer_offsets"][k]
+        )
     return rows
 
 
@@ -126,7 +128,7 @@ def _attention(p: TensorMap, k: int, rows: Tensor, places: SequencePositions, n_
     """Return the attention output of each place over all real places of its sequence."""
     import torch
 
-    given = places.spread(rows @ p["attention_weights"][k].T + p["attention_biases"][k])
+    given = places.by_sequence(rows @ p["attention_weights"][k].T + p["attention_biases"][k])
     width = rows.shape[-1] // n_heads
     query, key, value = given.view(*given.shape[:2], 3, n_heads, width).movedim(1, -2).unbind(1)
     closeness = query @ key.transpose(-1, -2) / sqrt(width)
@@ -134,7 +136,7 @@ def _attention(p: TensorMap, k: int, rows: Tensor, places: SequencePositions, n_
     shares = torch.where(places.real[:, None, None], closeness, least).softmax(-1)
     if places.keep:
         shares = shares * places.keep["keep_attention"][:, k]
-    mixed = places.of((shares @ value).transpose(1, 2).flatten(2))
+    mixed = places.select((shares @ value).transpose(1, 2).flatten(2))
     return mixed @ p["joining_weights"][k].T + p["joining_biases"][k]
 
 
@@ -210,9 +212,9 @@ class BERT4Rec(SequenceModel):
         """Return the feed of sequences, in which some items are masked in each update."""
         return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
 
-    def packed(self, samples: Columns) -> Columns:
+    def without_padding(self, samples: Columns) -> Columns:
         """Return the batch with the indices of the places that are not padding, ``real``, added."""
-        batch = super().packed(samples)
+        batch = super().without_padding(samples)
         return {**batch, "real": np.flatnonzero((batch["previous"] >= 0) | (batch["items"] >= 0))}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
@@ -228,7 +230,7 @@ class BERT4Rec(SequenceModel):
         """Return the output at each place; a gap is a place with an item to learn and no known one."""
         keep = {name: part for name, part in batch.items() if name.startswith("keep")}
         places = SequencePositions((batch["previous"] >= 0) | (batch["items"] >= 0), batch.get("real"), keep)
-        return places.spread(self._outputs(p, batch["previous"], places))
+        return places.by_sequence(self._outputs(p, batch["previous"], places))
 
     def state_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the output at a gap after the last item."""
@@ -249,10 +251,10 @@ class BERT4Rec(SequenceModel):
         from torch.nn.functional import gelu
 
         ages = places.real.sum(1, keepdim=True) - 1 - torch.arange(known.shape[1], device=known.device)
-        item, age = places.of(known), places.of(ages.clamp(0, self.options.max_length - 1))
+        item, age = places.select(known), places.select(ages.clamp(0, self.options.max_length - 1))
         rows = torch.where((item >= 0)[..., None], p["items"][item.clamp(min=0)], p["gap"])
         rows = layer_norm(rows + p["positions"][age], p["input_scales"], p["input_offsets"])
-        rows = encode(p, places.kept(rows, 0), places, self.options.heads)
+        rows = encode(p, places.drop_out(rows, 0), places, self.options.heads)
         if not self.options.output_layer:
             return rows
         dense = gelu(rows @ p["output_weights"].T + p["output_biases"])

@@ -84,7 +84,7 @@ class GMF(Model):
 
         logits, weights = self.score(p, batch), batch["weights"]
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return self.options.reduced(total, weights)
+        return self.options.reduce_losses(total, weights)
 
 
 __all__ = ["GMF"]

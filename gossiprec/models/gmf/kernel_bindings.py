@@ -38,16 +38,16 @@ class GMFKernels(ModelKernels):
         self._lists = None if judged is None else ValidationLists(judged.offsets, judged.values)
 
     @classmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
+    def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the storage if rows are not float32."""
         return None if storage == "float32" else f"{storage} (executor.storage)"
 
-    def run(self, program: Any, tasks: I64, update: I32) -> None:
+    def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave: all merges, including those by performance, and plain local updates."""
         run = specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)
-        run(tasks, TaskColumns.of(program, update), *self._training(), self._lists, None)
+        run(tasks, TaskColumns.of(program, update_numbers), *self._training(), self._lists, None)
 
-    def train_apart(self, way: str, program: Any, tasks: I64) -> None:
+    def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
         """Run local updates with a drift penalty, or with clipped samples and noise."""
         settings = self.work.node_settings
         if way == "private":
@@ -69,7 +69,7 @@ class GMFKernels(ModelKernels):
             self.sizes,
         )
 
-    def scores(self, query: ScoreQuery) -> F32:
+    def predict_scores(self, query: ScoreQuery) -> F32:
         """Return logits."""
         out = np.empty(len(query.items), np.float32)
         kernels.score_items(
@@ -81,9 +81,9 @@ class GMFKernels(ModelKernels):
         """Return whether the loss is the sum over samples."""
         return observer_kernels.LossRecipe(self.work.model.options.summed)
 
-    def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
+    def rank(self, victims: VictimModels, queries: AdversaryQueries, latest: F32) -> None:
         """Rank victims that withhold their user row."""
-        observer_kernels.rank_hidden_victims(victims, asked, latest, self.sizes)
+        observer_kernels.rank_hidden_victims(victims, queries, latest, self.sizes)
 
     def entropies(self, victims: VictimModels, a: int, items: I32) -> F32:
         """Return entropies of items."""

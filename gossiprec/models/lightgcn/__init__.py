@@ -23,6 +23,7 @@ from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.model import DotProductScores
 from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, uniform
 from gossiprec.models.feeds import PairwiseFeed
+from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +43,7 @@ def propagate(
     rows: Tensor, graph: InteractionGraph, n_layers: int, change: Change | None = None
 ) -> list[Tensor]:
     """Return layers 1 .. n_layers, given layer 0: ``E(k+1) = D^-1/2 A D^-1/2 E(k)`` (LightGCN, eq. 8)."""
-    return propagate_from(graph.times(rows), graph, n_layers, change)
+    return propagate_from(graph.propagate(rows), graph, n_layers, change)
 
 
 def propagate_from(
@@ -51,7 +52,7 @@ def propagate_from(
     """Return layers 1 .. n_layers, given the first; `change` is applied to each before the next one."""
     layers = [first if change is None else change(first)]
     while len(layers) < n_layers:
-        layer = graph.times(layers[-1])
+        layer = graph.propagate(layers[-1])
         layers.append(layer if change is None else change(layer))
     return layers
 
@@ -98,6 +99,7 @@ class LightGCNOptions(Options):
     """weight of half the squared norms of the rows that a sample touches"""
 
 
+@old_members(read_out="combine_layers")
 @MODELS.register("lightgcn")
 class LightGCN(DotProductScores, GraphModel):
     """Score of item j for user u: ``e_u . e_j``, e being the mean of layers 0 to L of the rows (eqs. 4, 9).
@@ -141,9 +143,9 @@ class LightGCN(DotProductScores, GraphModel):
     def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:
         """Return the means of layers."""
         rows = stack_rows(p)
-        return self.read_out(p, [rows, *propagate(rows, graph, self.options.layers)], graph)
+        return self.combine_layers(p, [rows, *propagate(rows, graph, self.options.layers)], graph)
 
-    def encode_own(self, p: TensorMap, batch: TensorMap) -> TensorMap:
+    def encode_client(self, p: TensorMap, batch: TensorMap) -> TensorMap:
         """Return the means of layers on the graph of one user, and the rows of layer 0."""
         import torch
 
@@ -168,7 +170,7 @@ class LightGCN(DotProductScores, GraphModel):
         """Return encoded rows with the rows of layer 0, to which :meth:`loss` applies `l2`."""
         return {**encoded, "ego_users": p["users"], "ego_items": p["items"]}
 
-    def read_out(self, p: TensorMap, layers: Sequence[Tensor], graph: InteractionGraph) -> TensorMap:
+    def combine_layers(self, p: TensorMap, layers: Sequence[Tensor], graph: InteractionGraph) -> TensorMap:
         """Return the means of layers 0 to L, or from :attr:`first_layer` on."""
         rows = mean_of_layers(layers[self.first_layer :])
         return {**p, "users": rows[: graph.n_users], "items": rows[graph.n_users :]}
@@ -197,6 +199,7 @@ class ContrastOptions(LightGCNOptions):
     """tau"""
 
 
+@old_members(groups="contrast_groups")
 class ContrastiveLightGCN(LightGCN):
     """LightGCN plus `weight` times the InfoNCE of two views, which a step adds to `p` as ``one`` and ``other``.
 
@@ -217,11 +220,11 @@ class ContrastiveLightGCN(LightGCN):
         users, items = (torch.unique(batch[name]) for name in ("user", "items"))
         contrast = sum(
             mean_info_nce(p["one"][some], p["other"][some], self.options.temperature)
-            for some in self.groups(users, items + len(p["users"]))
+            for some in self.contrast_groups(users, items + len(p["users"]))
         )
         return loss + self.options.weight * contrast
 
-    def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
+    def contrast_groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
         """Return groups of view rows to contrast with one another: by default users, and items.
 
         Parameters

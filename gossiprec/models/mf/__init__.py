@@ -75,4 +75,4 @@ class MF(DotProductScores, Model):
             logits = logits - self.score(p, {"user": batch["user"], "items": batch["negatives"]})
         labels = batch["labels"] if self.options.loss == "bce" else torch.ones_like(logits)
         total = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
-        return self.options.reduced(total, weights)
+        return self.options.reduce_losses(total, weights)

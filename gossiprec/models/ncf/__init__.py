@@ -129,7 +129,7 @@ class NCF(Model):
         weights = batch["weights"]
         logits = self.score(p, batch)
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return self.options.reduced(total, weights)
+        return self.options.reduce_losses(total, weights)
 
 
 __all__ = ["NCF"]

@@ -37,19 +37,19 @@ class PRMEGKernels(ModelKernels):
     score_kept, fit_user = observer_kernels.score_kept_rows, observer_kernels.fit_user
 
     @classmethod
-    def lacks(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
+    def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the optimizer if it is not SGD, or DP-SGD, or None."""
         if training.optimizer != "sgd":
             return f"{training.optimizer!r} (training.optimizer; only 'sgd' has kernels)"
         return "dp-sgd" if "private" in ways else None
 
-    def run(self, program: Any, tasks: I64, update: I32) -> None:
+    def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave."""
         work, feed, options = self.work, self.work.feed, self.work.model.options
         arena, seed = work.arena, np.uint64(work.seed)
         specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)(
             tasks,
-            TaskColumns.of(program, update),
+            TaskColumns.of(program, update_numbers),
             Versions(flat_view(arena.rows), arena.first, arena.second, arena.steps),
             Samples(feed.moves.offsets, feed.moves.values, feed.member, seed),
             TrainingRule.of(work.training, summed=options.loss_reduction == "sum"),
@@ -69,7 +69,7 @@ class PRMEGKernels(ModelKernels):
         lists = ValidationLists(work.candidates.offsets, work.candidates.values)
         kernels.appraise_tasks(tasks, TaskColumns.of(program), flat_view(work.arena.rows), lists, self.sizes)
 
-    def scores(self, query: ScoreQuery) -> F32:
+    def predict_scores(self, query: ScoreQuery) -> F32:
         """Return ``-D``."""
         out = np.empty(len(query.items), np.float32)
         rows = np.ascontiguousarray(query.rows)
@@ -101,7 +101,7 @@ class PRMEGKernels(ModelKernels):
             feed.previous, places, np.float32(options.alpha), float(options.l2), mean
         )
 
-    def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
+    def rank(self, victims: VictimModels, queries: AdversaryQueries, latest: F32) -> None:
         """Rank victims by every adversary's moves, whether or not they withhold their user row."""
         rows = flat_view(victims.rows)
-        observer_kernels.rank_victims(victims._replace(rows=rows), asked, latest, self.sizes)
+        observer_kernels.rank_victims(victims._replace(rows=rows), queries, latest, self.sizes)

@@ -75,7 +75,7 @@ class Descriptors(ExchangedViews):
         own = self.views[node]
         peer = self.oldest_online(node, now)
         pooled = dict(own)
-        pooled.update((random, now) for random in self.introduced(node, now, words[0]))
+        pooled.update((random, now) for random in self.iter_introduced(node, now, words[0]))
         if peer is not None:
             pooled = self.merge_newest(pooled, self.views[peer])
             pooled[node] = pooled[peer] = now
@@ -83,7 +83,7 @@ class Descriptors(ExchangedViews):
         self.views[node] = self._likest(pooled, node)
 
     def _likest(self, pooled: View, node: int) -> View:
-        known = self.believed(node, pooled)
+        known = self.accept_entries(node, pooled)
         likest = sorted(known, key=self._ranks[node].__getitem__)
         return {peer: known[peer] for peer in likest[: self.size]}
 

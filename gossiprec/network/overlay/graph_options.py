@@ -39,7 +39,7 @@ class FamilyGraph(Options):
     family: str
 
     @property
-    def chosen(self) -> dict[str, Any]:
+    def family_option_values(self) -> dict[str, Any]:
         """The values of the family's own options."""
         return {name: getattr(self, name) for name in FAMILIES[self.family].options}
 
@@ -273,7 +273,7 @@ def _drawn(
             )
         given["items"] = [profiles.items[user] for user in range(len(profiles.items))]
         given["places"] = profiles.places
-    return family.graph(given, graph.chosen)
+    return family.graph(given, graph.family_option_values)
 
 
 def _snapshots(path: Path) -> tuple[list[float], list[nx.Graph]]:

@@ -50,13 +50,13 @@ class Newscast(ExchangedViews):
             peer = list(own)[word * len(own) >> 32]
             if self.is_online(peer, now):
                 break
-            self.remove(node, peer, now)
+            self.remove_offline_peer(node, peer, now)
         else:
             return
         pooled = self.merge_newest(own, self.views[peer])
         pooled[node] = pooled[peer] = now
-        self.views[node] = self._freshest(self.believed(node, pooled))
-        self.views[peer] = self._freshest(self.believed(peer, pooled))
+        self.views[node] = self._freshest(self.accept_entries(node, pooled))
+        self.views[peer] = self._freshest(self.accept_entries(peer, pooled))
 
     def _freshest(self, entries: View) -> View:
         """Return the freshest entries; on ties the entries of the node that woke come first."""

@@ -90,7 +90,9 @@ class ExchangedViews(Views):
         """Return the receivers of the node's next wake, after its exchange."""
         words: list[int] = self._streams.next_draw(node)
         if not self.views[node]:
-            self.views[node].update((peer, now) for peer in self.introduced(node, now, words[self.n_words]))
+            self.views[node].update(
+                (peer, now) for peer in self.iter_introduced(node, now, words[self.n_words])
+            )
         if self.views[node]:
             self.exchange(node, now, words)
         return pick_distinct(list(self.views[node]), self.fanout, words[self.n_words + 1 :])
@@ -99,12 +101,12 @@ class ExchangedViews(Views):
         """Return whether a node answers."""
         return self._everyone_online or self.availability.is_online(node, now)
 
-    def remove(self, node: int, peer: int, now: float) -> None:
+    def remove_offline_peer(self, node: int, peer: int, now: float) -> None:
         """Remove a peer that the node finds offline, and remember the time."""
         del self.views[node][peer]
         self._found_offline[node][peer] = now
 
-    def believed(self, node: int, entries: View) -> View:
+    def accept_entries(self, node: int, entries: View) -> View:
         """Return the entries that the node accepts from others, by their times.
 
         It rejects itself, and peers that it found offline after the entry was made: copies of such entries still
@@ -127,10 +129,10 @@ class ExchangedViews(Views):
             peer = min(view, key=view.__getitem__)
             if self.is_online(peer, now):
                 return peer
-            self.remove(node, peer, now)
+            self.remove_offline_peer(node, peer, now)
         return None
 
-    def introduced(self, node: int, now: float, word: int) -> Iterator[int]:
+    def iter_introduced(self, node: int, now: float, word: int) -> Iterator[int]:
         """Yield another online node, if there is one."""
         first = word * self.n_nodes >> 32
         for step in range(self.n_nodes):

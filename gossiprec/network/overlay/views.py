@@ -71,7 +71,7 @@ class ViewHealer:
         others += others >= nodes[:, None, None]
         return others
 
-    def healed(
+    def replace_offline_peers(
         self, node: int, peers: Sequence[int], view: Sequence[int], candidates: Sequence[int], now: float
     ) -> Sequence[int]:
         """Return the peers, with offline ones replaced; fewer if there are not enough online nodes.
@@ -109,7 +109,7 @@ class ViewHealer:
         first = draw % max(1, len(others))
         yield from [*others[first:], *others[:first]]
 
-    def heal(self, receivers: I64, views: I64, drawn: I64, times: F64) -> I64:
+    def replace_offline_receivers(self, receivers: I64, views: I64, drawn: I64, times: F64) -> I64:
         """Return the receivers, with those replaced that are offline when their online sender wakes.
 
         Parameters
@@ -144,7 +144,7 @@ class ViewHealer:
         for place in short.tolist():
             peers = receivers[node[place], wake[place]].tolist()
             known, tried = view[place].tolist(), candidates[place].tolist()
-            found = self.healed(int(node[place]), peers, known, tried, float(time[place]))
+            found = self.replace_offline_peers(int(node[place]), peers, known, tried, float(time[place]))
             rows[place] = NO_NODE
             rows[place, : len(found)] = found
         healed = receivers.copy()
@@ -152,7 +152,7 @@ class ViewHealer:
         return healed
 
     def _online(self, nodes: I64, times: F64) -> Bools:
-        online, _ = self._availability.look_up(nodes.ravel(), times.ravel())
+        online, _ = self._availability.status_and_next_change(nodes.ravel(), times.ravel())
         return online.reshape(nodes.shape)
 
 
@@ -165,7 +165,7 @@ class RefreshSchedule(ABC):
     """A schedule of the redrawing of views."""
 
     @abstractmethod
-    def drawn(self, first: int, count: int) -> Bools:
+    def are_redrawn(self, first: int, count: int) -> Bools:
         """Return whether each wake's view differs from the wake before, for wakes first .. first + count - 1."""
 
 
@@ -181,7 +181,7 @@ class PoissonRefresh(RefreshSchedule):
         self._mean = mean
         self._seed = seed
 
-    def drawn(self, first: int, count: int) -> Bools:
+    def are_redrawn(self, first: int, count: int) -> Bools:
         """Return whether at least one refresh fell into the interval before each wake."""
         nodes = np.array(self._clock.node_ids)[:, None]
         draws = uniforms(self._seed, np.arange(first, first + count), nodes, REFRESH)
@@ -195,7 +195,7 @@ class PeriodicRefresh(RefreshSchedule):
         self._n_nodes = n_nodes
         self._every = every
 
-    def drawn(self, first: int, count: int) -> Bools:
+    def are_redrawn(self, first: int, count: int) -> Bools:
         """Return whether the wake number is a multiple of the period."""
         due = np.arange(first, first + count) % self._every == 0
         return np.broadcast_to(due, (self._n_nodes, count))
@@ -252,18 +252,18 @@ class RandomViews(Views):
         if self._clock is not None:
             return row if row[-1] != NO_NODE else [peer for peer in row if peer != NO_NODE]
         self._rows[node] = row
-        return self.healed(node, row[: self._fanout], now)
+        return self.replace_offline_peers(node, row[: self._fanout], now)
 
-    def healed(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
+    def replace_offline_peers(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
         """Return peers of the node's last wake, with offline ones replaced; fewer if there are not enough."""
         if self._healing is None:
             return peers
         row, end = self._rows[node], self._fanout + self._size
-        return self._healing.healed(node, peers, row[self._fanout : end], row[end:], now)
+        return self._healing.replace_offline_peers(node, peers, row[self._fanout : end], row[end:], now)
 
     def _receivers(self, first: int, count: int) -> I64:
         wakes = np.arange(first, first + count)
-        drawn = np.where(self._refresh.drawn(first, count), wakes, -1)
+        drawn = np.where(self._refresh.are_redrawn(first, count), wakes, -1)
         drawn[:, 0] = np.maximum(drawn[:, 0], self._last_drawn)
         drawn = np.maximum.accumulate(drawn, axis=1)
         self._last_drawn = drawn[:, -1]
@@ -280,7 +280,7 @@ class RandomViews(Views):
         times[:, 0] += self._last_ring
         times = np.add.accumulate(times, axis=1)  # bit-identical: the engine adds in this order
         self._last_ring = times[:, -1]
-        return self._healing.heal(receivers, peers, drawn, times)
+        return self._healing.replace_offline_receivers(receivers, peers, drawn, times)
 
 
 def choose_receivers(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: int) -> I64:

@@ -30,12 +30,14 @@ from gossiprec.rules.servers import Server
     learn="receive_values",
     most_messages="max_messages_per_wake",
     factor="delivery_weight",
+    closes_epochs="ends_epoch_with_extra_wake",
+    behaviours="role_behaviours",
 )
 class Protocol(ABC):
     """The receivers of messages, and the treatment of models on the way.
 
     A protocol has two parts. The engine queries the receivers event by event: :meth:`on_wake`, :meth:`on_receive`.
-    The treatment of models is declared once, for each role and kind of message: :attr:`behaviours`.
+    The treatment of models is declared once, for each role and kind of message: :attr:`role_behaviours`.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ class Protocol(ABC):
         self.options = options
         self.n_users = n_users
         self.seed = seed
-        self.availability = availability or Availability.forever(n_users + self.has_coordinator)
+        self.availability = availability or Availability.always_online(n_users + self.has_coordinator)
         self.profiles = profiles
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -120,12 +122,12 @@ class Protocol(ABC):
 
     @property
     def roles(self) -> I64:
-        """Index into :attr:`behaviours` of every node."""
+        """Index into :attr:`role_behaviours` of every node."""
         return np.zeros(self.n_nodes, np.int64)
 
     @property
     @abstractmethod
-    def behaviours(self) -> Sequence[Behaviour]:
+    def role_behaviours(self) -> Sequence[Behaviour]:
         """The treatment of models by the nodes of each role."""
 
     @property
@@ -144,7 +146,7 @@ class Protocol(ABC):
         return 1
 
     @property
-    def closes_epochs(self) -> bool:
+    def ends_epoch_with_extra_wake(self) -> bool:
         """Whether the last wake of a round asks no client: the coordinator only merges the answers."""
         return False
 

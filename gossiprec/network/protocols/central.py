@@ -38,7 +38,7 @@ class Central(CoordinatedProtocol):
         return "central"
 
     @property
-    def behaviours(self) -> Sequence[Behaviour]:
+    def role_behaviours(self) -> Sequence[Behaviour]:
         """Users do nothing."""
         return [Behaviour(on_wake=(), on_receive=()), Behaviour(on_wake=(Op.TRAIN,), on_receive=())]
 

@@ -73,7 +73,7 @@ class FedAvg(CoordinatedProtocol):
         return not (isinstance(self._pace, ClockedRounds) and self.options.aggregation.plain)
 
     @property
-    def behaviours(self) -> Sequence[Behaviour]:
+    def role_behaviours(self) -> Sequence[Behaviour]:
         """Roles of clients and coordinator."""
         mixing = self.options.aggregation.mixing
         on_wake = (Op.PUSH,) if mixing is None else (Op.MIX, Op.PUSH)
@@ -101,7 +101,7 @@ class FedAvg(CoordinatedProtocol):
         return 1 if self.options.slice is None else -(-self.n_users // self.options.slice)
 
     @property
-    def closes_epochs(self) -> bool:
+    def ends_epoch_with_extra_wake(self) -> bool:
         """The option `close_epochs`."""
         return self.options.close_epochs
 
@@ -112,7 +112,9 @@ class FedAvg(CoordinatedProtocol):
     @property
     def horizon(self) -> float:
         """The clock's horizon, or the time if every round is given up."""
-        return super().horizon if self._pace.longest is None else 1.0 + self.wakes * self._pace.longest
+        return (
+            super().horizon if self._pace.max_duration is None else 1.0 + self.wakes * self._pace.max_duration
+        )
 
     @property
     def _n_asked(self) -> int:
@@ -167,19 +169,19 @@ class FedAvg(CoordinatedProtocol):
         return None if self.options.server is None else make_server(self.options.server)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the asked clients, in order of id: all, a slice of them, or a uniform sample."""
+        """Return the chosen clients, in order of id: all, a slice of them, or a uniform sample."""
         number = self._n_wakes
         self._n_wakes = number + 1
         if number == self._pushes:  # only merge
             self._brought = None
             return ()
-        count = self._pace.vacancies(now)
-        asked = self._choose(number, count, self._pace.busy, now)
+        count = self._pace.count_clients_to_ask(now)
+        chosen = self._choose(number, count, self._pace.busy_clients, now)
         self._brought = None
         if self.sets_own_wakes and not self._closes(number):  # else the next wake is due as before this one
-            self._jobs.publish(asked)
-            self._pace.begin(self._jobs.version, asked, now)
-        return asked
+            self._jobs.record_version(chosen)
+            self._pace.begin_round(self._jobs.version, chosen, now)
+        return chosen
 
     def _choose(self, number: int, count: int, busy: Collection[int], now: float) -> Sequence[int]:
         """Return the clients for wake `number`; a client's draws do not depend on which others are online."""
@@ -196,8 +198,8 @@ class FedAvg(CoordinatedProtocol):
             if count == self.n_users:
                 return range(self.n_users)
             draw = generator(self.seed, "participation", number)
-            asked: list[int] = np.sort(draw.choice(self.n_users, count, replace=False)).tolist()
-            return asked
+            drawn: list[int] = np.sort(draw.choice(self.n_users, count, replace=False)).tolist()
+            return drawn
         free = np.ones(self.n_users, np.bool_)
         free[list(busy)] = False
         if self.options.ask == "online":
@@ -228,17 +230,17 @@ class FedAvg(CoordinatedProtocol):
 
     def _weigh(self, message: int, now: float) -> float:
         """Return the weight factor of an answer: 0 for a copy, or a late answer that must not count."""
-        answer = self._jobs.answered(message)
-        if answer.is_copy or not self._pace.counts(answer, now):
+        answer = self._jobs.record_answer_arrived(message)
+        if answer.is_copy or not self._pace.record_answer(answer, now):
             return 0.0
         return self.options.aggregation.staleness.weight(answer.staleness)
 
     def on_sent(self, first: int, receivers: Sequence[int]) -> None:
         """Record the tasks that messages carry."""
         if self._brought is None:
-            self._jobs.ask(first, receivers)
+            self._jobs.record_tasks_sent(first, receivers)
         else:
-            self._jobs.reply(self._brought, first, len(receivers))
+            self._jobs.record_answers_sent(self._brought, first, len(receivers))
 
     @property
     def delivery_weight(self) -> float:
@@ -247,7 +249,7 @@ class FedAvg(CoordinatedProtocol):
 
     def next_wake(self, now: float) -> float | None:
         """Return the coordinator's next wake as currently planned."""
-        return self._pace.due(now)
+        return self._pace.next_wake(now)
 
     def predicted_fraction_heard(self, rounds: float) -> float | None:
         """Return the expected share of clients asked at least once, if only chance decides; otherwise None."""

@@ -38,26 +38,26 @@ class RoundOptions(Options):
     def _in_order(self) -> RoundOptions:
         if self.deadline is None and self.minimum:
             raise ValueError(f"found minimum {self.minimum} but no deadline; set deadline, or remove minimum")
-        if self.deadline is not None and self.longest < self.deadline:
+        if self.deadline is not None and self.max_duration < self.deadline:
             raise ValueError(
                 f"found give_up {self.give_up}, which comes before the deadline {self.deadline}; raise give_up"
             )
-        end, name = (self.longest, "give_up") if self.deadline is None else (self.deadline, "deadline")
-        if self.shortest > end:
+        end, name = (self.max_duration, "give_up") if self.deadline is None else (self.deadline, "deadline")
+        if self.min_duration > end:
             raise ValueError(
                 f"found at_least {self.at_least}, which is longer than {name} {end}; lower at_least"
             )
         return self
 
     @property
-    def longest(self) -> float:
+    def max_duration(self) -> float:
         """Time after which a round always ends."""
         return PATIENCE * (self.deadline or 1.0) if self.give_up is None else self.give_up
 
     @property
-    def shortest(self) -> float:
+    def min_duration(self) -> float:
         """Minimum duration of a round."""
-        return min(1.0, self.deadline or self.longest) if self.at_least is None else self.at_least
+        return min(1.0, self.deadline or self.max_duration) if self.at_least is None else self.at_least
 
 
 class StalenessOptions(Options):

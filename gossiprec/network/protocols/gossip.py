@@ -14,6 +14,7 @@ from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, RefreshSchedule
 from gossiprec.network.protocols.base import Protocol
 from gossiprec.network.sim.clock import WakeClock
+from gossiprec.old_names import old_members
 
 
 class WakeOptions(Options):
@@ -74,6 +75,7 @@ class GossipOptions(Options):
     """wakes of each node"""
 
 
+@old_members(merging="merge_operation")
 class Gossip(Protocol):
     """Nodes that have their own clocks and the same role."""
 
@@ -81,7 +83,7 @@ class Gossip(Protocol):
 
     @property
     @abstractmethod
-    def merging(self) -> Op:
+    def merge_operation(self) -> Op:
         """Operation of a node on a model that it receives."""
 
     @property
@@ -90,11 +92,11 @@ class Gossip(Protocol):
         return self.options.start == "common"
 
     @property
-    def behaviours(self) -> Sequence[Behaviour]:
+    def role_behaviours(self) -> Sequence[Behaviour]:
         """The only role."""
         if self.options.train_on == "wake":
-            return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(self.merging,))]
-        return [Behaviour(on_wake=(Op.PUSH,), on_receive=(self.merging, Op.TRAIN))]
+            return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(self.merge_operation,))]
+        return [Behaviour(on_wake=(Op.PUSH,), on_receive=(self.merge_operation, Op.TRAIN))]
 
     @functools.cached_property
     def clock(self) -> WakeClock:

@@ -114,8 +114,8 @@ class MessageBook:
         self.controls: Sequence[int] = []
         self._protocol = protocol
         self._roles: list[int] = protocol.roles.tolist()
-        self._slots = {name: number for number, name in enumerate(slot_names(protocol.behaviours), 2)}
-        self._operations = operations_by_slot(protocol.behaviours)
+        self._slots = {name: number for number, name in enumerate(slot_names(protocol.role_behaviours), 2)}
+        self._operations = operations_by_slot(protocol.role_behaviours)
         self._control = {kind: number for number, kind in enumerate(protocol.control_messages, 1)}
         self._size = {number: protocol.control_messages[kind] for kind, number in self._control.items()}
         self._transit: dict[int, _InTransit] = {}
@@ -152,7 +152,7 @@ class MessageBook:
                     f"{self._name}: control_messages: found a size of {size} bytes for {kind!r}; expected 1 to "
                     f"{MAX_BYTES}"
                 )
-            for role, behaviour in enumerate(self._protocol.behaviours):
+            for role, behaviour in enumerate(self._protocol.role_behaviours):
                 operations = behaviour.on.get(kind)
                 if operations is None or MERGING & set(operations):
                     found = "no operations" if operations is None else "a merge"

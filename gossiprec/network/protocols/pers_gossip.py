@@ -48,7 +48,7 @@ class PersGossip(Gossip):
 
     Options = PersGossipOptions
     options: PersGossipOptions
-    merging = Op.SCORE
+    merge_operation = Op.SCORE
     depends_on_values = True
     choices_follow_data = True
     """Performance is measured on validation items, among items that exclude training items."""
@@ -60,7 +60,7 @@ class PersGossip(Gossip):
 
     @functools.cached_property
     def _due(self) -> NodeStreams:
-        return NodeStreams(self.n_users, self.refresh_of(self.options.view).drawn)
+        return NodeStreams(self.n_users, self.refresh_of(self.options.view).are_redrawn)
 
     @functools.cached_property
     def _draws(self) -> RandomViews:
@@ -92,7 +92,7 @@ class PersGossip(Gossip):
         if self._due.next_draw(node) or not self._view[node]:
             self._view[node] = self._refreshed(node, drawn)
             self._heard[node] = {}
-        return self._draws.healed(node, self._view[node], now)
+        return self._draws.replace_offline_peers(node, self._view[node], now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Skip the draws of this wake; a refresh that was due before it is made at the next."""

@@ -110,7 +110,7 @@ class RandGossip(Gossip):
     options: RandGossipOptions
 
     @property
-    def merging(self) -> Op:
+    def merge_operation(self) -> Op:
         """Operation that the option `average` selects."""
         return Op.AVERAGE if self.options.average == "all" else Op.BLEND
 

@@ -55,23 +55,23 @@ class ClientTasks:
         self._open: set[tuple[int, int]] = set()
         self._carried: dict[int, tuple[int, int]] = {}  # by message
 
-    def publish(self, clients: Sequence[int]) -> None:
+    def record_version(self, clients: Sequence[int]) -> None:
         """Record a new version, and the clients that train it."""
         self.version += 1
         self._open.update((self.version, client) for client in clients)
 
-    def ask(self, first: int, clients: Sequence[int]) -> None:
+    def record_tasks_sent(self, first: int, clients: Sequence[int]) -> None:
         """Record that messages first, first + 1, ... carry the latest version to clients."""
         for message, client in enumerate(clients, first):
             self._carried[message] = (self.version, client)
 
-    def reply(self, message: int, first: int, count: int) -> None:
+    def record_answers_sent(self, message: int, first: int, count: int) -> None:
         """Record that messages first .. first + count - 1 answer the task that `message` carried."""
         job = self._carried.pop(message)
         for answer in range(first, first + count):
             self._carried[answer] = job
 
-    def answered(self, message: int) -> ClientAnswer:
+    def record_answer_arrived(self, message: int) -> ClientAnswer:
         """Record an arrived answer; tasks lost to churn or message loss stay open forever."""
         job = self._carried.pop(message)
         is_copy = job not in self._open
@@ -79,7 +79,7 @@ class ClientTasks:
         return ClientAnswer(*job, staleness=self.version - job[0], is_copy=is_copy)
 
 
-def quotas(groups: I64, count: int) -> I64:
+def group_quotas(groups: I64, count: int) -> I64:
     """Return the places, of `count`, reserved for each group: its share of all clients, rounded down.
 
     Parameters
@@ -118,7 +118,7 @@ def sample_proportionally(candidates: I64, lots: F64, groups: I64, count: int) -
     """
     in_order = candidates[np.argsort(lots, kind="stable")]
     chosen = [
-        in_order[groups[in_order] == group][:quota] for group, quota in enumerate(quotas(groups, count))
+        in_order[groups[in_order] == group][:quota] for group, quota in enumerate(group_quotas(groups, count))
     ]
     reserved = np.concatenate([candidates[:0], *chosen])
     others = in_order[~np.isin(in_order, reserved)]
@@ -151,30 +151,30 @@ class RoundPolicy(ABC):
         self.tally = AnswerCounts()
         self._n_asked = n_asked
 
-    def vacancies(self, now: float) -> int:
+    def count_clients_to_ask(self, now: float) -> int:
         """Return the number of clients to ask now: the same in every round, unless a policy counts those at work."""
         return self._n_asked
 
     @property
-    def busy(self) -> Collection[int]:
+    def busy_clients(self) -> Collection[int]:
         """Clients that must not be asked now, because they are working."""
         return ()
 
     @property
-    def longest(self) -> float | None:
+    def max_duration(self) -> float | None:
         """Longest time between two wakes; None if the clock decides."""
         return None
 
     @abstractmethod
-    def begin(self, version: int, clients: Iterable[int], now: float) -> None:
+    def begin_round(self, version: int, clients: Iterable[int], now: float) -> None:
         """Record that a version has been published and some clients asked to train it."""
 
     @abstractmethod
-    def counts(self, answer: ClientAnswer, now: float) -> bool:
+    def record_answer(self, answer: ClientAnswer, now: float) -> bool:
         """Record an answer that is not a copy, and return whether it counts."""
 
     @abstractmethod
-    def due(self, now: float) -> float | None:
+    def next_wake(self, now: float) -> float | None:
         """Return the time of the coordinator's next wake as currently planned; None if its clock decides."""
 
     def _count(self, answer: ClientAnswer, *, late: bool, counts: bool) -> bool:
@@ -186,14 +186,14 @@ class RoundPolicy(ABC):
 class ClockedRounds(RoundPolicy):
     """A round lasts one interval of the coordinator's clock; all answers that arrive in it count."""
 
-    def begin(self, version: int, clients: Iterable[int], now: float) -> None:
+    def begin_round(self, version: int, clients: Iterable[int], now: float) -> None:
         """Do nothing."""
 
-    def counts(self, answer: ClientAnswer, now: float) -> bool:
+    def record_answer(self, answer: ClientAnswer, now: float) -> bool:
         """Return True: every answer counts."""
         return self._count(answer, late=answer.staleness > 0, counts=True)
 
-    def due(self, now: float) -> float | None:
+    def next_wake(self, now: float) -> float | None:
         """Return None: the clock decides."""
         return None
 
@@ -216,32 +216,32 @@ class DeadlineRounds(RoundPolicy):
         self._waiting: set[int] = set()
 
     @property
-    def longest(self) -> float:
+    def max_duration(self) -> float:
         """Time until the coordinator gives up."""
-        return self._options.longest
+        return self._options.max_duration
 
-    def begin(self, version: int, clients: Iterable[int], now: float) -> None:
+    def begin_round(self, version: int, clients: Iterable[int], now: float) -> None:
         """Give up clients that have not answered, and begin a round."""
         self.tally.given_up += len(self._waiting)
         self._began, self._waiting = now, set(clients)
         self._asked = len(self._waiting)
 
-    def counts(self, answer: ClientAnswer, now: float) -> bool:
+    def record_answer(self, answer: ClientAnswer, now: float) -> bool:
         """Return whether an answer counts: it belongs to this round, or late answers count."""
         late = answer.staleness > 0
         if not late:
             self._waiting.discard(answer.client)
         return self._count(answer, late=late, counts=not late or self._options.late == "count")
 
-    def due(self, now: float) -> float:
+    def next_wake(self, now: float) -> float:
         """Return the time at which the round ends if no further answers arrive.
 
         A round in which no client could be asked lasts until its deadline: some may be online then.
         """
         options = self._options
-        end = options.longest
+        end = options.max_duration
         if self._asked and not self._waiting:
-            end = options.shortest
+            end = options.min_duration
         elif options.deadline is not None and self._has_enough:
             end = options.deadline
         return max(self._began + end, now)
@@ -269,29 +269,29 @@ class BufferedRounds(RoundPolicy):
         self._wanted = 0
         self._began = 0.0
 
-    def vacancies(self, now: float) -> int:
+    def count_clients_to_ask(self, now: float) -> int:
         """Return the number of missing clients."""
         self._expire(now)
         return self._n_asked - len(self._gives_up)
 
     @property
-    def busy(self) -> Collection[int]:
-        """Clients at work, at the last call of :meth:`vacancies`."""
+    def busy_clients(self) -> Collection[int]:
+        """Clients at work, at the last call of :meth:`count_clients_to_ask`."""
         return {client for _, client in self._gives_up}
 
     @property
-    def longest(self) -> float:
+    def max_duration(self) -> float:
         """Time until all working clients are given up."""
         return self._options.give_up
 
-    def begin(self, version: int, clients: Iterable[int], now: float) -> None:
+    def begin_round(self, version: int, clients: Iterable[int], now: float) -> None:
         """Empty the buffer; if fewer clients work than it holds, it is full when all have answered."""
         self._expire(now)
         self._began, self._in_buffer = now, 0
         self._gives_up.update(((version, client), now + self._options.give_up) for client in clients)
         self._wanted = min(self._options.buffer, len(self._gives_up))
 
-    def counts(self, answer: ClientAnswer, now: float) -> bool:
+    def record_answer(self, answer: ClientAnswer, now: float) -> bool:
         """Return whether an answer counts: its client is working, or answers of replaced clients count."""
         self._expire(now)
         replaced = self._gives_up.pop((answer.version, answer.client), None) is None
@@ -299,7 +299,7 @@ class BufferedRounds(RoundPolicy):
         self._in_buffer += counts
         return self._count(answer, late=replaced, counts=counts)
 
-    def due(self, now: float) -> float:
+    def next_wake(self, now: float) -> float:
         """Return the time of the next version if no further answers arrive: when the buffer cannot be filled."""
         missing = self._wanted - self._in_buffer
         if self._wanted == 0:

@@ -62,7 +62,7 @@ class Availability:
         self._first_in = before.reshape(n_nodes, SLICES)
 
     @classmethod
-    def forever(cls, n_nodes: int) -> Availability:
+    def always_online(cls, n_nodes: int) -> Availability:
         """Return the availability of nodes that are always online."""
         return cls([True] * n_nodes, [np.zeros(0)] * n_nodes)
 
@@ -99,7 +99,7 @@ class Availability:
         self._since[node] = times[place - 1] if place else 0.0
         self._until[node] = times[place] if place < len(times) else math.inf
 
-    def look_up(self, nodes: npt.NDArray[np.integer[Any]], times: F64) -> tuple[Bools, F64]:
+    def status_and_next_change(self, nodes: npt.NDArray[np.integer[Any]], times: F64) -> tuple[Bools, F64]:
         """Return whether each node is online at its time, and the time of its next change (infinite if none)."""
         slices = np.minimum(times * self._per_time, SLICES - 1).astype(np.int64)
         place, end = self._first_in[nodes, slices], self._ends[nodes]
@@ -111,7 +111,7 @@ class Availability:
         online = self.starts_online[nodes] ^ ((place - self._firsts[nodes]) % 2 == 1)
         return online, np.where(place < end, self._all[place], math.inf)
 
-    def log(self) -> tuple[F64, I64, Bools]:
+    def all_changes(self) -> tuple[F64, I64, Bools]:
         """Return all changes in order of time: time, node, whether it is online from then on.
 
         At equal times nodes go offline before others come online.
@@ -126,7 +126,7 @@ class Availability:
         """Return the mean share of nodes that are online from time 0 to `end`."""
         if self.always or end <= 0.0:
             return float(self.starts_online.mean())
-        time, _, online = self.log()
+        time, _, online = self.all_changes()
         passed = np.minimum(time, end)
         steps = np.where(online, 1.0, -1.0)
         area = self.starts_online.sum() * end + float((steps * (end - passed)).sum())
@@ -169,7 +169,7 @@ class AlternatingAvailability:
     offline: Distribution
     stationary: bool
 
-    def lives(self, nodes: I64, horizon: float, seed: int) -> Lives:
+    def draw_sessions(self, nodes: I64, horizon: float, seed: int) -> Lives:
         """Return the sessions of some nodes up to the horizon."""
         cycle = self.online.mean + self.offline.mean
         count = 4 + int(1.25 * horizon / cycle)
@@ -190,7 +190,9 @@ class AlternatingAvailability:
         share = self.online.mean / (self.online.mean + self.offline.mean)
         online = uniforms(seed, 0, nodes, STATE) < share
         level = uniforms(seed, 0, nodes, LENGTH)
-        found = np.where(online, self.online.in_progress(level), self.offline.in_progress(level))
+        found = np.where(
+            online, self.online.length_biased_quantiles(level), self.offline.length_biased_quantiles(level)
+        )
         left = found * uniforms(seed, 0, nodes, PASSED)
         pairs = np.where(
             online[:, None, None], np.stack([away, there], axis=2), np.stack([there, away], axis=2)
@@ -217,7 +219,7 @@ class PeriodicAvailability:
     end: float
     jitter: float
 
-    def lives(self, nodes: I64, horizon: float, seed: int) -> Lives:
+    def draw_sessions(self, nodes: I64, horizon: float, seed: int) -> Lives:
         """Return the sessions of some nodes up to the horizon."""
         number = np.arange(int(horizon / self.period) + 2)
         shifts = self.jitter * (2.0 * uniforms(seed, np.arange(2 * len(number)), nodes[:, None], NIGHT) - 1.0)

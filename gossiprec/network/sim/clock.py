@@ -135,11 +135,11 @@ class ComputeTime:
         """Whether deliveries can keep a node busy."""
         return any(map(any, self._on_receive))
 
-    def woke(self, node: int, now: float) -> float:
+    def finish_of_wake(self, node: int, now: float) -> float:
         """Return the time at which the node finishes the work of this wake."""
         return self._finished(node, now) if self._on_wake[node] else now
 
-    def received(self, node: int, now: float, slot: int = 1) -> float:
+    def finish_of_delivery(self, node: int, now: float, slot: int = 1) -> float:
         """Return the time at which the node finishes its work on a delivery, after all work begun before.
 
         `slot` is the number of its list of operations.

@@ -32,7 +32,7 @@ class Distribution(ABC):
         """Expected time."""
 
     @abstractmethod
-    def in_progress(self, level: F64) -> F64:
+    def length_biased_quantiles(self, level: F64) -> F64:
         """Return quantiles of the time in progress, which is sampled in proportion to its length."""
 
 
@@ -51,7 +51,7 @@ class Constant(Distribution):
         """The value."""
         return self.value
 
-    def in_progress(self, level: F64) -> F64:
+    def length_biased_quantiles(self, level: F64) -> F64:
         """Return the value."""
         return np.full_like(level, self.value)
 
@@ -72,7 +72,7 @@ class Uniform(Distribution):
         """Midpoint of the bounds."""
         return (self.low + self.high) / 2.0
 
-    def in_progress(self, level: F64) -> F64:
+    def length_biased_quantiles(self, level: F64) -> F64:
         """Return quantiles of a density that is proportional to the time."""
         return np.asarray(np.sqrt(self.low**2 + level * (self.high**2 - self.low**2)))
 
@@ -93,7 +93,7 @@ class Weibull(Distribution):
         """``scale * Gamma(1 + 1 / shape)``."""
         return self.scale * math.gamma(1.0 + 1.0 / self.shape)
 
-    def in_progress(self, level: F64) -> F64:
+    def length_biased_quantiles(self, level: F64) -> F64:
         """Return quantiles: ``(T / scale)^shape`` has the gamma distribution of order ``1 + 1 / shape``."""
         from scipy.special import gammaincinv
 
@@ -123,7 +123,7 @@ class Lognormal(Distribution):
         """``median * exp(sigma^2 / 2)``."""
         return self.median * math.exp(self.sigma**2 / 2.0)
 
-    def in_progress(self, level: F64) -> F64:
+    def length_biased_quantiles(self, level: F64) -> F64:
         """Return quantiles: the mean of the logarithm is larger by ``sigma^2``."""
         from scipy.special import ndtri
 
@@ -168,7 +168,7 @@ class Empirical(Distribution):
         """Mean of the measured times."""
         return float(self.values.mean())
 
-    def in_progress(self, level: F64) -> F64:
+    def length_biased_quantiles(self, level: F64) -> F64:
         """Return measured times with frequencies proportional to their lengths."""
         ordered = np.sort(self.values)
         share = np.cumsum(ordered) / ordered.sum()

@@ -81,7 +81,7 @@ class EventBatchBuilder:
         self._times.append(time)
         self._receivers += receivers
 
-    def ready(self, time: float) -> None:
+    def add_finish_time(self, time: float) -> None:
         """Add the time at which the last wake's work is done; call it for every wake or for none."""
         self._ready.append(time)
 
@@ -111,7 +111,7 @@ class EventBatchBuilder:
             settled=ready[wake],
         )
         # Losses at sending are known before anything else happens: they take the place of the wake.
-        found = transport.carry(sent, np.where(ready == time, rank, -1)[wake], until, over)
+        found = transport.send_segment(sent, np.where(ready == time, rank, -1)[wake], until, over)
         self._n_messages += len(wake)
         self._clear()
         return _merged(node, rank, count, time, ready, found, receiver)
@@ -347,7 +347,7 @@ class Engine:
     @property
     def finished(self) -> bool:
         """Whether no events are left."""
-        return self.wakes_due == 0 and self._transport.idle
+        return self.wakes_due == 0 and self._transport.is_idle
 
     def wake_at(self, node: int, time: float) -> None:
         """Schedule a node's next ring at the given time, in place of the clock's.
@@ -386,7 +386,7 @@ class Engine:
         transport, end = self._transport, (time, -1)
         while True:
             at, rank = min(self._agenda.head, end)
-            outcome = transport.next_before(at, rank)
+            outcome = transport.pop_next_before(at, rank)
             if outcome is not None:
                 self._arrive(outcome)
             elif at < time:
@@ -443,10 +443,10 @@ class Engine:
         self._stretch.wake(now, node, rank, self._rank, receivers)
         self._rank += len(receivers)
         if self._work is not None:
-            self._stretch.ready(self._work.woke(node, now))
+            self._stretch.add_finish_time(self._work.finish_of_wake(node, now))
 
     def _woke_in_step(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
-        ready = now if self._work is None else self._work.woke(node, now)
+        ready = now if self._work is None else self._work.finish_of_wake(node, now)
         first = self._recorder.n_messages
         if self._book is not None:
             receivers = self._book.post(node, first, ready, receivers)
@@ -465,7 +465,7 @@ class Engine:
             return
         receivers, book = self._control.on_delivery(node, message, now), self._book
         slot = RECEIVING if book is None else book.slot or RECEIVING
-        ready = now if self._work is None else self._work.received(node, now, slot)
+        ready = now if self._work is None else self._work.finish_of_delivery(node, now, slot)
         if self._copied is not None and receivers:
             receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
@@ -516,7 +516,7 @@ class Engine:
             if cause != ARRIVED and ready <= now:
                 self._drop(now, receiver, message, cause)
             elif cause != ARRIVED:
-                self._transport.lose(
+                self._transport.schedule_loss(
                     MessageOutcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)
                 )
             rank += 1

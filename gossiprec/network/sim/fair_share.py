@@ -44,7 +44,7 @@ class FairShare:
             from gossiprec.native import jit_cached as machine_code
 
             self._loop = machine_code(share_bandwidth)
-            self.run(-math.inf)
+            self.advance_until(-math.inf)
 
     def _grow(self, places: int) -> None:
         """Extend the arrays to `places` concurrent transfers, a power of two."""
@@ -60,13 +60,13 @@ class FairShare:
             one, other = self._tree[2 * node], self._tree[2 * node + 1]
             self._tree[node] = one if key[one] <= key[other] else other
 
-    def unhindered(self, sender: Any, receiver: Any, size: int | None = None) -> Any:
+    def unshared_duration(self, sender: Any, receiver: Any, size: int | None = None) -> Any:
         """Return the time of a transfer that shares neither end; its size is the sender's if it is not given."""
         return (self._size[sender] if size is None else size) / np.minimum(
             self._capacity[sender, 0], self._capacity[receiver, 1]
         )
 
-    def begin(
+    def schedule_start(
         self, time: float, ticket: int, sender: int, receiver: int, cut: float, size: int | None = None
     ) -> None:
         """Schedule the start of a transfer; it breaks off at time `cut`, when its sender goes offline."""
@@ -84,18 +84,18 @@ class FairShare:
         limit, starts = self.next_time, []
         while self._starts and self._starts[0][0] <= limit:
             starts.append(heappop(self._starts))
-        tickets, _, whole = self.run(limit, np.array(starts) if starts else None)
+        tickets, _, whole = self.advance_until(limit, np.array(starts) if starts else None)
         return sorted(zip(tickets.tolist(), whole.tolist(), strict=True))
 
-    def run(self, limit: float, starts: F64 | None = None) -> tuple[I64, F64, Bools]:
+    def advance_until(self, limit: float, starts: F64 | None = None) -> tuple[I64, F64, Bools]:
         """Advance transfers up to and including time `limit`.
 
         Parameters
         ----------
         limit : float
         starts : ndarray of float64, shape (n, 6), optional
-            Transfers that start no later than `limit`, by time: the arguments of :meth:`begin`, with the bytes before
-            the cut.
+            Transfers that start no later than `limit`, by time: the arguments of :meth:`schedule_start`, with the bytes
+            before the cut.
 
         Returns
         -------
@@ -117,16 +117,16 @@ class FairShare:
         found = self._counters[FOUND]
         return tickets[:found], times[:found], whole[:found]
 
-    def carry(
+    def add_and_advance(
         self, time: F64, ticket: I64, sender: I64, receiver: I64, cut: F64, limit: float
     ) -> tuple[I64, F64, Bools]:
-        """Add transfers, which may start later than `limit`, and advance all up to it; see :meth:`run`."""
+        """Add transfers, which may start later than `limit`, and advance all up to it; see :meth:`advance_until`."""
         rows = np.stack([time, ticket, sender, receiver, self._size[sender], cut], axis=1)
         rows = np.concatenate([self._later, rows])
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
         now = np.searchsorted(rows[:, 0], limit, side="right")
         self._later = rows[now:]
-        return self.run(limit, rows[:now])
+        return self.advance_until(limit, rows[:now])
 
 
 TICKET, SENDER, RECEIVER, NEXT_UP, PREV_UP, NEXT_DOWN, PREV_DOWN = range(7)

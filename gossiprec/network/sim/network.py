@@ -1,8 +1,9 @@
 """The network, message by message: whether a message arrives, after what latency, or why it is lost.
 
 The fate of a message is a pure function of its sender, its number among the sender's messages, its receiver and the
-time at which it leaves. :meth:`Network.one` computes it for the sender's next message, :meth:`Network.many` for a
-batch; they agree. If messages share bandwidth, :mod:`gossiprec.network.sim.fair_share` comes first.
+time at which it leaves. :meth:`Network.message_delay` computes it for the sender's next message,
+:meth:`Network.message_delays` for a batch; they agree. If messages share bandwidth,
+:mod:`gossiprec.network.sim.fair_share` comes first.
 """
 
 from __future__ import annotations
@@ -228,7 +229,7 @@ class Network:
         self._of_hub = NodeStreams(1, self._delays_of_hub, width=HUB_WIDTH)
         self._twice = NodeStreams(n_nodes, self._doubled)
 
-    def one(self, sender: int, receiver: int, leave: float) -> float:
+    def message_delay(self, sender: int, receiver: int, leave: float) -> float:
         """Return the delay of the sender's next message; ``loss_marker(cause)`` if it is lost."""
         if self._certain:
             delay = self._latency.constant
@@ -241,7 +242,7 @@ class Network:
             delay += self._latency.between(sender, receiver)
         return float(delay)
 
-    def many(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any], leave: F64) -> F64:
+    def message_delays(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any], leave: F64) -> F64:
         """Return the delays of a batch of messages, in the order in which they are sent."""
         number = self._numbers(sender)
         delay = self._delays(number, sender)

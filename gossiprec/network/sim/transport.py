@@ -2,8 +2,8 @@
 
 A message leaves its sender, passes through the shared bandwidth (if that is limited), takes its latency, and finds
 its receiver online or not. There are two ways to use the transport, with equal results: message by message
-(:meth:`Transport.send`, :meth:`Transport.next_before`), or a segment of time per call (:meth:`Transport.carry`),
-which is possible if deliveries cause no sends.
+(:meth:`Transport.send`, :meth:`Transport.pop_next_before`), or a segment of time per call
+(:meth:`Transport.send_segment`), which is possible if deliveries cause no sends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class MessageOutcomes:
     def __len__(self) -> int:
         return len(self.time)
 
-    def part(self, chosen: Any) -> MessageOutcomes:
+    def select(self, chosen: Any) -> MessageOutcomes:
         """Return some of the outcomes."""
         return MessageOutcomes(*[getattr(self, field.name)[chosen] for field in fields(self)])
 
@@ -132,12 +132,12 @@ class Transport:
         self._delays = np.zeros(0)
 
     @property
-    def instant(self) -> bool:
+    def is_instant(self) -> bool:
         """Whether every message arrives at the time at which it is sent."""
         return self.network.instant and self._always and self._sharing is None
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no message is in transit."""
         return not (self._queue or self._sending or len(self._pending) or len(self._transfers))
 
@@ -149,7 +149,7 @@ class Transport:
         Its size is the size of the sender's models if it is not given. A message that is lost at once is lost when it
         leaves; the caller records the loss.
         """
-        delay = self.network.one(sender, receiver, leave)
+        delay = self.network.message_delay(sender, receiver, leave)
         if not self._always and not self._availability.is_online(sender, leave):
             return SENDER_OFFLINE
         if delay < 0.0:
@@ -166,10 +166,10 @@ class Transport:
         self._sending[message] = outcome, delay, size
         self.moving += 1
         cut = math.inf if self._always else self._availability.next_change(sender, leave)
-        self._sharing.begin(leave, message, sender, receiver, cut, size)
+        self._sharing.schedule_start(leave, message, sender, receiver, cut, size)
         return ARRIVED
 
-    def lose(self, outcome: MessageOutcome) -> None:
+    def schedule_loss(self, outcome: MessageOutcome) -> None:
         """Schedule the loss of a message."""
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
@@ -181,9 +181,9 @@ class Transport:
             outcome, delay, size = self._sending.pop(message)
             self.moving -= 1
             if not whole:
-                self.lose(outcome._replace(time=time, cause=SENDER_OFFLINE))
+                self.schedule_loss(outcome._replace(time=time, cause=SENDER_OFFLINE))
                 continue
-            unshared = float(sharing.unhindered(outcome.sender, outcome.receiver, size))
+            unshared = float(sharing.unshared_duration(outcome.sender, outcome.receiver, size))
             queued = max(0.0, time - (outcome.time + unshared))
             self._arrive(outcome._replace(time=time, queued=queued), delay)
 
@@ -202,7 +202,7 @@ class Transport:
         time = self._last[link] = max(outcome.time, self._last.get(link, 0.0))
         return outcome._replace(time=time)
 
-    def next_before(self, time: float, rank: int) -> MessageOutcome | None:
+    def pop_next_before(self, time: float, rank: int) -> MessageOutcome | None:
         """Return the next outcome before (time, rank), or None."""
         queue, sharing = self._queue, self._sharing
         while self._sending and sharing is not None:
@@ -225,7 +225,7 @@ class Transport:
         waiting, self._queue = sorted(self._queue, key=lambda outcome: outcome.rank), []
         return [outcome._replace(time=now, cause=RUN_ENDED) for outcome in waiting]
 
-    def carry(
+    def send_segment(
         self, batch: MessageOutcomes, wake_rank: I64, until: float, ended_at: tuple[float, int] | None
     ) -> MessageOutcomes:
         """Send the messages of a segment of time; return all outcomes before its end, in any order.
@@ -242,13 +242,15 @@ class Transport:
             Time and rank of the last event other than messages, if no other follows: waiting messages are then given
             up.
         """
-        delay = self.network.many(batch.sender, batch.receiver, batch.time)
+        delay = self.network.message_delays(batch.sender, batch.receiver, batch.time)
         cause = np.where(delay < 0.0, -delay - 1.0, ARRIVED).astype(np.int64)
         if not self._always:
-            cause[~self._availability.look_up(batch.sender, batch.time)[0]] = SENDER_OFFLINE
+            cause[~self._availability.status_and_next_change(batch.sender, batch.time)[0]] = SENDER_OFFLINE
         going = cause == ARRIVED
-        gone = replace(batch, cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).part(~going)
-        sent, delay = replace(batch, cause=cause).part(going), delay[going]
+        gone = replace(batch, cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).select(
+            ~going
+        )
+        sent, delay = replace(batch, cause=cause).select(going), delay[going]
         if self._sharing is None:
             arrived = self._arrivals(sent, delay)
         else:
@@ -257,8 +259,8 @@ class Transport:
         if ended_at is not None and not len(self._transfers):
             everything = _ended(everything, until, *ended_at)
         due = everything.time < until
-        self._pending = everything.part(~due)
-        return everything.part(due)
+        self._pending = everything.select(~due)
+        return everything.select(due)
 
     def _through_bandwidth(
         self, sharing: FairShare, sent: MessageOutcomes, delay: F64, until: float
@@ -268,18 +270,20 @@ class Transport:
         self._delays = np.concatenate([self._delays, delay])
         cut = np.full(len(sent), math.inf)
         if not self._always:
-            cut = self._availability.look_up(sent.sender, sent.time)[1]
-        message, time, whole = sharing.carry(
+            cut = self._availability.status_and_next_change(sent.sender, sent.time)[1]
+        message, time, whole = sharing.add_and_advance(
             sent.time, sent.message, sent.sender, sent.receiver, cut, math.nextafter(until, -math.inf)
         )
         ended = np.zeros(len(self._transfers), np.bool_)
         place = np.searchsorted(self._transfers.message, message)
         ended[place] = True
-        done, delay = self._transfers.part(place), self._delays[place]
-        self._transfers, self._delays = self._transfers.part(~ended), self._delays[~ended]
-        queued = np.maximum(0.0, time - (done.time + sharing.unhindered(done.sender, done.receiver)))
-        broken = replace(done, time=time, settled=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
-        there = replace(done, time=time, queued=queued).part(whole)
+        done, delay = self._transfers.select(place), self._delays[place]
+        self._transfers, self._delays = self._transfers.select(~ended), self._delays[~ended]
+        queued = np.maximum(0.0, time - (done.time + sharing.unshared_duration(done.sender, done.receiver)))
+        broken = replace(done, time=time, settled=time, cause=np.full(len(time), SENDER_OFFLINE)).select(
+            ~whole
+        )
+        there = replace(done, time=time, queued=queued).select(whole)
         return MessageOutcomes.joined([broken, self._arrivals(there, delay[whole])])
 
     def _arrivals(self, sent: MessageOutcomes, delay: F64) -> MessageOutcomes:
@@ -289,7 +293,7 @@ class Transport:
             time = self._in_turn(sent, time)
         if self._always:
             return replace(sent, time=time, settled=time)
-        online, back = self._availability.look_up(sent.receiver, time)
+        online, back = self._availability.status_and_next_change(sent.receiver, time)
         if self._held:
             return replace(sent, time=np.where(online, time, back), settled=time)
         return replace(sent, time=time, settled=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))

@@ -17,7 +17,7 @@ from gossiprec.rules.aggregators import AGGREGATORS, base
 from gossiprec.rules.aggregators.base import Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads
 from gossiprec.rules.aggregators.krum import item_distances, model_distances
-from gossiprec.rules.aggregators.median import middle
+from gossiprec.rules.aggregators.median import median_of_sorted
 from gossiprec.rules.aggregators.trimmed_mean import nearest_to_median
 
 
@@ -83,7 +83,7 @@ class Bulyan(TouchedRule):
         """Return the values that are averaged, of the chosen ones of n models, in ascending order."""
         lowered = self._lowered(n)
         if self.options.byzantine and not lowered:
-            return middle(ordered)[None]
+            return median_of_sorted(ordered)[None]
         return nearest_to_median(ordered, 2 * lowered)
 
 

@@ -18,7 +18,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.aggregators.base import Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions
-from gossiprec.rules.aggregators.median import middle
+from gossiprec.rules.aggregators.median import median_of_sorted
 
 
 class GeometricMedianOptions(TouchedRuleOptions):
@@ -64,7 +64,7 @@ class GeometricMedian(TouchedRule):
             return own
         weights, point = inbox.model_weights[finite], np.empty(len(own))
         for columns, models in inbox.models(own):
-            point[columns] = middle(np.sort(models[finite], axis=0))
+            point[columns] = median_of_sorted(np.sort(models[finite], axis=0))
         for _ in range(self.options.iterations):
             squares = np.zeros(len(weights))
             for columns, models in inbox.models(own):
@@ -79,7 +79,7 @@ class GeometricMedian(TouchedRule):
         by_upload = np.ascontiguousarray(
             np.moveaxis(values, 0, -1), dtype=np.float64
         )  # (n_items, width, n_uploads)
-        point = middle(np.sort(values, axis=0)).astype(np.float64)
+        point = median_of_sorted(np.sort(values, axis=0)).astype(np.float64)
         for _ in range(self.options.iterations):
             squares = np.square(np.moveaxis(by_upload, 1, -1) - point[:, None]).sum(axis=-1)
             shares = self._shares(np.ones_like(squares), squares)

@@ -34,15 +34,15 @@ class Median(TouchedRule):
         """Return the median; NaN counts as the largest value."""
         n, out = len(inbox.model_weights), np.empty_like(own)
         for columns, models in inbox.models(own):
-            out[columns] = middle(np.partition(models, [(n - 1) // 2, n // 2], axis=0))
+            out[columns] = median_of_sorted(np.partition(models, [(n - 1) // 2, n // 2], axis=0))
         return out
 
     def combine(self, values: F32) -> F32:
         """Return the median of each number; sorting is faster than selecting in this memory layout."""
-        return middle(np.sort(values, axis=0))
+        return median_of_sorted(np.sort(values, axis=0))
 
 
-def middle(ordered: F32) -> F32:
+def median_of_sorted(ordered: F32) -> F32:
     """Return the median of each number; `ordered` is ascending in its first dimension."""
     n = len(ordered)
     found: F32 = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]

@@ -133,7 +133,7 @@ class UserVectors(UploadAttack):
         layout, model = self.context.scorer.layout, self.context.scorer.model
         version = self.context.models_of_nodes(self.nodes)[0, layout.merged]
         feed = self.context.feed_of_nodes(adversaries)
-        if layout.of(BlockRole.USER):  # an adversary has no row of another user
+        if layout.blocks_of_role(BlockRole.USER):  # an adversary has no row of another user
             targets = Ragged.from_parts([feed.positives[user] for user in adversaries.tolist()])
             vectors = set_mean_matrix(targets, layout.n_items) @ item_table(layout, version)
         else:

@@ -99,8 +99,8 @@ class GraphFamily:
             If there is no such graph; the message says what was found and what was expected.
         """
         defaults = {name: option.default for name, option in self.options.items()}
-        asked = {name: given[name] for name in GIVEN if name in self.asks}
-        return self.draw(**asked, **{**defaults, **options})
+        arguments = {name: given[name] for name in GIVEN if name in self.asks}
+        return self.draw(**arguments, **{**defaults, **options})
 
 
 FAMILIES: Registry[GraphFamily] = Registry("family", "gossiprec.network.graphs.families", group="topologies")
