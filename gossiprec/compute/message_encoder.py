@@ -321,7 +321,7 @@ class _Updates(_Versions):
         return MessagePayload(None, tables.copy(), shared.copy())
 
     def whole_base(self, handle: int, base: int, node: int) -> MessagePayload | None:
-        return self.whole(handle, node) if isinstance(self._store.held(handle), Update) else None
+        return self.whole(handle, node) if isinstance(self._store.payload(handle), Update) else None
 
     def changed(self, handle: int, node: int, change: ModelDelta) -> MessagePayload:
         payload = self._rows(self._store.version(handle), change.items)

@@ -273,8 +273,8 @@ class AdversaryHook(AttackHook):
         mine = self.select_tasks(program, tasks)
         if not len(mine) or isinstance(rows, UpdateRows):
             return
-        raw = own_tasks(
-            Observations(MergeDeliveries(rows, self.weighed(program, mine), mine), *self._about),
+        raw = copy_own_tasks(
+            Observations(MergeDeliveries(rows, self.with_seen_weights(program, mine), mine), *self._about),
             *self._about[:2],
         )
         if self._views is not None:
@@ -292,14 +292,14 @@ class AdversaryHook(AttackHook):
                 )  # fmt: skip
                 seen = Observations(MergeDeliveries(raw.rows, one, np.zeros(1, np.int64)), *self._about)
                 with self.attack.memory.only(node):
-                    self.call(self.attack.observe, seen)
+                    self.timed_call(self.attack.observe, seen)
 
     def answer(
         self, message: MessagePayload, base: MessagePayload | None, push: PushContext
     ) -> MessagePayload:
         """Return the payload that a node of the adversary sends in place of a message."""
         with self.attack.memory.only(push.node):
-            found = self.call(self.attack.forge, copy_data(message), base, push)
+            found = self.timed_call(self.attack.forge, copy_data(message), base, push)
         where = f"adversaries: {registry_name(self.attack)}: push {push.number} of node {push.node}"
         return check_forged(where, found, message, self._about[0].n_items)
 
@@ -427,7 +427,7 @@ def make_attacks(
 def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
     """Return an attack that reaches its own nodes only; an attack of a plug-in gets copies."""
     own = OwnNodes(f"{'adversaries' if cls.sends else 'observers'}: {name}", context)
-    limited = own.limited()
+    limited = own.limited_context()
     if is_foreign_class(cls):
         limited = replace(
             limited,
