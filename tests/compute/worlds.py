@@ -159,7 +159,7 @@ class WavesBuilder:
 
     def waves(self) -> Waves:
         """Return all waves as one program."""
-        node, source, target, update = np.array(self._tasks, np.int32).reshape(-1, 4).T
+        node, source, target, update = np.array(self._tasks, np.int32).reshape(-1, 4).T.copy()
         row = np.array([row for row, _ in self._merges], np.int32)
         program = Program(
             node=node,

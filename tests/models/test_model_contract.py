@@ -45,7 +45,7 @@ OPTIONS = {
     "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],
     "mult-vae": [{"dim": 3, "hidden": 5}, {"dim": 4, "hidden": 4, "dropout": 0, "kl_weight": 0}],
     "ncf": [{}, {"loss_reduction": "sum"}],
-    "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}],
+    "prme-g": [{}, {"loss_reduction": "mean", "dim": 6}],
 }
 """Options with which a model is checked; one that is not here is checked with its defaults.
 
