@@ -122,7 +122,7 @@ DIGEST, FILES = "digest", "files"
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("status", "code"), str),
     **dict.fromkeys(("plugins", "data", "inputs", "files", "writer", "stopped"), dict),
-    **dict.fromkeys(("notes", "resumed"), list),
+    **dict.fromkeys(("notes", "resumed", "changes"), list),
 }
 """Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
 

@@ -222,6 +222,16 @@ class RunDirectory:
         """Write ``summary.json``; numbers that are not finite become null."""
         manifests.write_json(self.path / run_files.SUMMARY, summary)
 
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes of options that were requested during the run."""
+        return list(self._manifest.get("changes", []))
+
+    def record_change(self, change: Mapping[str, Any]) -> None:
+        """Record a change of options in the manifest at once, so that a resumed run makes it, too."""
+        self._manifest["changes"] = [*self.changes, dict(change)]
+        manifests.write_manifest(self.path, self._manifest)
+
     def add_to_manifest(self, entries: Mapping[str, Any]) -> None:
         """Add entries to the manifest, which is written when the run ends."""
         self._manifest.update(entries)

@@ -38,6 +38,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
         *_useless_observers(plain["observers"] if nodes_meet_none else ()),
         *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet),
         *_repeated_entries(plain),
+        *change_problems(scenario),
         *_units_without_seconds(scenario, plain),
     ):
         problems.add(path, message)
@@ -99,6 +100,39 @@ def _evaluation_contradictions(
             ("evaluate", "targets"),
             "found 'attacked', but there are no attackers; list items, or add the section attackers",
         )
+
+
+def change_problems(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the changes of options that nothing or not everything would follow."""
+    for section in ("recommender", "attackers", "adversaries"):
+        if scenario.changes and getattr(scenario, section):
+            yield (
+                ("changes",),
+                f"found changes of training, but {section} takes its numbers when the run is prepared; "
+                f"remove changes or {section}",
+            )
+    seen: set[tuple[int, str]] = set()
+    for index, change in enumerate(scenario.changes):
+        at: KeyPath = ("changes", index)
+        if not scenario.evaluate.has_report_at(change.at):
+            every = scenario.evaluate.every
+            yield (
+                (*at, "at"),
+                f"found {change.at}, a round without a report; expected one with a report, such as "
+                f"{(change.at // every + 1) * every} (evaluate.every, evaluate.also)",
+            )
+        for path in change.set:
+            if scenario.training.optimizer == "sgd" and path != "training.learning_rate":
+                yield (
+                    (*at, "set"),
+                    f"found {path!r}, which has no effect with training.optimizer: sgd; remove it",
+                )
+            if (change.at, path) in seen:
+                yield (
+                    (*at, "set"),
+                    f"found {path!r}, which another change sets at round {change.at}; remove one",
+                )
+            seen.add((change.at, path))
 
 
 def _repeated_entries(plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -175,7 +209,7 @@ def check_validation(scenario: Scenario, n_validation: int) -> None:
 
 
 def check_rounds(scenario: Scenario, n_rounds: float) -> None:
-    """Check that a run of about `n_rounds` is long enough for its rule to end it.
+    """Check that a run of about `n_rounds` is long enough for its rule to end it, and for its changes.
 
     Raises
     ------
@@ -190,6 +224,12 @@ def check_rounds(scenario: Scenario, n_rounds: float) -> None:
                 ("stop", "patience"),
                 f"found {stop.patience}, but a run of about {n_rounds:.0f} rounds has about {n_reports} reports, so "
                 "the rule could never end it; lower patience, or report more often (evaluate.every)",
+            )
+    for index, change in enumerate(scenario.changes):
+        if change.at >= n_rounds:
+            problems.add(
+                ("changes", index, "at"),
+                f"found {change.at}, but the run has about {n_rounds:.0f} rounds; lower it, or remove the change",
             )
     problems.raise_any(scenario.source_map)
 

@@ -16,6 +16,7 @@ from gossiprec.scenario.sections import (
     ExecutorOptions,
     LeastPopular,
     Nodes,
+    OptionChange,
     StopOptions,
     Targets,
     TrainingOptions,
@@ -120,6 +121,8 @@ class ScenarioHeader(Options):
     """Seconds of one unit of virtual time (mean wake period); links it with files in ms, s, min, h or day."""
     stop: StopOptions | None = None
     """Rule by which the run ends before its last report, such as {measure: val_recall@20, patience: 5}; null: none."""
+    changes: tuple[OptionChange, ...] = ()
+    """Changes of training during the run, such as {at: 50, set: {training.learning_rate: 0.001}}."""
 
 
 class Scenario(ScenarioHeader):
@@ -127,7 +130,7 @@ class Scenario(ScenarioHeader):
 
     Attributes
     ----------
-    name, seed, plots, seconds_per_wake, stop
+    name, seed, plots, seconds_per_wake, stop, changes
         See :class:`ScenarioHeader`.
     dataset : DatasetChoice
     model, protocol : RegisteredChoice
@@ -186,8 +189,8 @@ class Scenario(ScenarioHeader):
                 del plain["evaluate"][key]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]
-        for key in ("seconds_per_wake", "stop"):
-            if plain[key] is None:
+        for key in ("seconds_per_wake", "stop", "changes"):
+            if not plain[key]:
                 del plain[key]
         if not self.executor.portable:
             del plain["executor"]["portable"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterator
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.measures.base import TargetRanks
@@ -136,6 +136,19 @@ class EvaluateOptions(Options):
         regular = itertools.count(self.every, self.every)
         return (due for due, _ in itertools.groupby(heapq.merge(more, regular)))
 
+    def has_report_at(self, round_: int) -> bool:
+        """Return whether there is a report at a round, or a run begins there (0)."""
+        also = self.also
+        if isinstance(also, ExtraReports):
+            more = round_ <= also.until and not round_ % also.every
+        else:
+            more = round_ in (also or ())
+        return more or not round_ % self.every
+
+    def reports_up_to(self, round_: int) -> int:
+        """Return the number of reports up to a round."""
+        return sum(1 for _ in itertools.takewhile(lambda due: due <= round_, self.rounds()))
+
     def reportable_measures(self) -> tuple[str, ...]:
         """The measures that a run may report: metrics, also of reference orders, and of the chosen report."""
         baselines = (baseline_metric_name(m, order) for order in self.beside for m in self.metrics)
@@ -224,6 +237,37 @@ class StopOptions(Options):
                 f"found {measure!r}, which {why}; expected a measure of validation items, such as val_recall@20"
             )
         return measure
+
+
+CHANGEABLE = {"training.learning_rate": "learning_rate", "training.betas": "betas", "training.eps": "eps"}
+"""The options of training that a run can change, by path."""
+
+
+class OptionChange(Options):
+    """New values of options, which hold after a report."""
+
+    at: int = Field(ge=0, le=LARGEST)
+    """Round of the report; 0: from the start."""
+    set: Annotated[dict[str, Any], Field(min_length=1)]
+    """Options and their new values, such as {training.learning_rate: 0.001}."""
+
+    @field_validator("set")
+    @classmethod
+    def _changeable(cls, values: dict[str, Any]) -> dict[str, Any]:
+        for path in values:
+            if path not in CHANGEABLE:
+                raise ValueError(
+                    f"found {path!r}, which is fixed when a run is prepared, because events and memory are planned "
+                    f"by it; expected one of {', '.join(CHANGEABLE)}"
+                )
+        plain = {CHANGEABLE[path]: value for path, value in values.items()}
+        try:
+            valid = TrainingOptions.model_validate(plain).model_dump(mode="json")
+        except ValidationError as error:
+            first = error.errors()[0]
+            path = f"training.{'.'.join(map(str, first['loc']))}"
+            raise ValueError(f"{path}: found {first['input']!r}: {first['msg'].lower()}") from None
+        return {path: valid[name] for path, name in CHANGEABLE.items() if path in values}
 
 
 class ExecutorOptions(Options):

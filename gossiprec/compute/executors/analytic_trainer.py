@@ -15,6 +15,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.compute import client_kernels as kernels
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.federated import term_kernels
@@ -44,7 +45,12 @@ class AnalyticTrainer(ClientTrainer):
 
     def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
         super().__init__(work, store)
-        training, self._memory, self._scratch = work.training, BufferPool(), BufferPool()
+        self._memory, self._scratch = BufferPool(), BufferPool()
+        self.use_training(work.training)
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with other numbers."""
+        super().use_training(training)
         rates = [training.learning_rate, training.beta1, training.beta2, training.epsilon]
         self._rates = np.array([*rates, training.uploads_gradients])
 

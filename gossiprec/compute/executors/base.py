@@ -29,6 +29,7 @@ from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.old_names import old_members
 from gossiprec.rules.servers.base import Extras
@@ -76,12 +77,12 @@ class ExecutorContext:
     def draw_for_step(self, node: int, update: int, step: int, samples: Columns) -> tuple[Columns, Columns]:
         """Return the draws for a step of a local update: those per step, and those per sample."""
         of_model: Columns = {}
-        if type(self.model).draws is not Model.draws:  # a generator for nothing takes 10 us
+        if isinstance(self.model, SequenceModel):
             draw = generator(self.seed, "model", node, update * MOST_STEPS + step)
             of_model = self.model.draws(samples, draw)
         if self.recommender is None:
             return {}, of_model
-        if not overrides_method(self.recommender, "draws"):
+        if not overrides_method(self.recommender, "draws"):  # a generator for nothing takes 10 us
             return self.recommender.client_extras(node, self.extras), of_model
         draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
         of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
@@ -146,6 +147,10 @@ class Executor(ABC):
     def update_bytes(self) -> dict[tuple[int, int], int] | None:
         """Size of each trained update by (node, number of the update), or None if nodes send versions."""
         return None
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with another learning rate and other constants of Adam from now on; other settings must stay."""
+        self.work = replace(self.work, training=training)
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
         """Do slow one-time work before the first task; a compiled executor compiles."""
@@ -272,6 +277,11 @@ class TrainingExecutor(Executor):
     def __init__(self, work: ExecutorContext, scoring: Executor) -> None:
         super().__init__(work, scoring.device)
         self._scoring = scoring
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with other numbers; the executor that scores takes them, too."""
+        super().use_training(training)
+        self._scoring.use_training(training)
 
     @property
     def executor_class(self) -> type[Executor]:

@@ -16,6 +16,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
@@ -73,6 +74,10 @@ class ClientTrainer(ABC):
 
     def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
         self.work, self.store = work, store
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with another learning rate and other constants of Adam from now on."""
+        self.work = replace(self.work, training=training)
 
     def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
         """Do slow one-time work before the first task."""
@@ -156,6 +161,11 @@ class ClientExecutor(TrainingExecutor):
         self.parallel, self.threads_internally = trainer.parallel, trainer.threads_internally
         self._trainer = trainer
         self._bytes: dict[tuple[int, int], int] = {}
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with other numbers."""
+        super().use_training(training)
+        self._trainer.use_training(training)
 
     @property
     def store(self) -> UpdateStore:

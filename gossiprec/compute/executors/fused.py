@@ -61,6 +61,11 @@ class FusedExecutor(Executor):
             lacking = lacking or "rows of all users (protocol.user_table 'averaged')"
         return lacking and f"{name} with {lacking}"
 
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with other numbers, by kernels that are bound to them."""
+        super().use_training(training)
+        self.kernels = type(self.kernels)(self.work)
+
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
         none = np.zeros(0, np.int64)

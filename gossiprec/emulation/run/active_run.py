@@ -27,6 +27,7 @@ from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_ki
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
+from gossiprec.emulation.run.option_changes import OptionChanges
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
 from gossiprec.emulation.scoring.early_stop import EarlyStop
@@ -47,6 +48,8 @@ from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_state import check_state
 from gossiprec.runs.run_tables import labels_to_json
+from gossiprec.scenario.cross_checks import change_problems
+from gossiprec.scenario.sections import OptionChange
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ class ActiveRun:
         self._timed.seconds.update(prepared.seconds)
         self._done = 0
         self._reached, self._rounds = 0.0, 0
+        self._reports = 0
         self.report: Report | None = None
         split, evaluate = prepared.split, prepared.scenario.evaluate
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
@@ -150,6 +154,8 @@ class ActiveRun:
         self._validated = (
             BestValidationReport(evaluate.validation_metric) if evaluate.validation_metric else None
         )
+        recorded = [OptionChange.model_validate(change) for change in directory.changes]
+        self._changes = OptionChanges([*prepared.scenario.changes, *recorded], evaluate, prepared.executor)
         self._early_stop = EarlyStop(prepared.scenario.stop) if prepared.scenario.stop else None
         self._activity = (
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
@@ -200,6 +206,7 @@ class ActiveRun:
         self._done, self._reached = state["done"], state["reached"]
         self._utility_now = state["utility"]
         self._earlier = RunCosts(**state["times"])
+        self._rounds = self._earlier.rounds
 
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the run that have a state, by name."""
@@ -239,9 +246,12 @@ class ActiveRun:
         self._progress.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False
         try:
-            self._others.begin(after)
             if (yield from self._pause(stop)):
                 raise KeyboardInterrupt
+            for earlier in range(after):
+                self._changes.apply(earlier)
+            self._change_options(after)
+            self._others.begin(after)
             for number, tick in enumerate(
                 prepared.schedule.play(
                     tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
@@ -256,6 +266,7 @@ class ActiveRun:
                 updates = int(prepared.planner.update_counts.sum()) - tape_runner.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
+                self._reports = number
                 last = self._report(tick, self._times().simulating)
                 ends_here = (yield from self._pause(stop)) and not last
                 with self._timed("checkpoints"):
@@ -263,7 +274,9 @@ class ActiveRun:
                     if not last:
                         checkpoints.start_if_due(tick, number, state, at_once=ends_here)
                     self._others.release_remote_rows()
-                self._others.continue_or_end(end=ends_here or (last and not tick.last))
+                ends = ends_here or last
+                changed = not ends and self._change_options(number)
+                self._others.continue_or_end(end=ends and not tick.last, changed=changed)
                 if ends_here:
                     raise KeyboardInterrupt
                 if last:
@@ -272,6 +285,29 @@ class ActiveRun:
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
             checkpoints.end_pending_write(keep=not complete)
+
+    def change(self, option: str, value: Any) -> None:
+        """Change an option of training after the last report; the manifest records it at once.
+
+        Raises
+        ------
+        ScenarioError
+            If the option cannot be changed, or has no such value.
+        """
+        rounds = itertools.islice(self.prepared.scenario.evaluate.rounds(), self._reports)
+        wanted = {"at": [0, *rounds][-1], "set": {option: value}}
+        changed = self.prepared.scenario.with_(changes=(wanted,))
+        for _, problem in change_problems(changed):
+            raise ScenarioError(f"change: {problem}")
+        (change,) = changed.changes
+        self.directory.record_change(change.model_dump(mode="json"))
+        self._changes.add(change)
+
+    def _change_options(self, report: int) -> bool:
+        """Set the options changed after a report, log them, and return whether there are any."""
+        changes = self._changes.apply(report)
+        self.recording.note_changes(changes, time=self._reached, round=self._rounds)
+        return bool(changes)
 
     def _pause(self, stop: StopRequest) -> Generator[None, None, bool]:
         """Yield, leave the time until the next request out of the run's times, and return whether a stop is wanted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from gossiprec.network.sim.availability import Availability
 from gossiprec.runs import EventWriter
 from gossiprec.runs.checkpoint_state import Stateful, check_state
 from gossiprec.runs.reader import Columns
-from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
+from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER, OPTIONS
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
@@ -309,6 +309,15 @@ class EventRecorder(Stateful):
     def append_round_event(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation event."""
         self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
+
+    def note_changes(self, changes: Sequence[tuple[str, float]], *, time: float, round: int) -> None:
+        """Append changes of options."""
+        if changes:
+            n, codes = len(changes), [OPTIONS.index(name) for name, _ in changes]
+            rounds, options = np.full(n, round, np.int32), np.array(codes, np.uint8)
+            values = np.array([value for _, value in changes])
+            columns = {"time": np.full(n, time), "round": rounds, "option": options, "value": values}
+            self._log.append("change", columns)
 
     def append_privacy_spent(self, nodes: I64, epsilon: F64, *, time: float) -> None:
         """Append the privacy budget that nodes have spent."""

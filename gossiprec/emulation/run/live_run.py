@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Literal, NamedTuple, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -189,6 +189,26 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             if self.report is None:
                 raise ScenarioError("model: the other shards have not begun; call step() first")
         return _blocks(prepared.layout, self._active.model(node))
+
+    def change(self, option: str, value: Any) -> None:
+        """Change an option of training from here on; the manifest and the log record it.
+
+        A resumed or replayed run makes the same change. The options are ``training.learning_rate``, ``training.betas``
+        and ``training.eps``.
+
+        Raises
+        ------
+        ScenarioError
+            If the option cannot be changed, or has no such value.
+        LogError
+            If the run has ended, or has made its last report.
+        """
+        self._check_open()
+        if self.report and self.report.last:
+            raise LogError(
+                f"{self.path} has made its last report, so nothing would follow a change; call finish()"
+            )
+        self._active.change(option, value)
 
     def on_report(self, callback: OnReport) -> OnReport:
         """Call a function with each following report; usable as a decorator."""

@@ -148,6 +148,7 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
         and code == scenario_code_version(scenario)
         and not manifest_fault(run.manifest)
         and run.status == "complete"
+        and not run.manifest.get("changes")
         and not changed_since(scenario, run.manifest)
     )
     return run if is_same else None
@@ -242,8 +243,9 @@ def start_run(
     begin: ClockReadings,
     overwrite: bool,
     stop: StopRequest | None = None,
+    changes: Iterable[Mapping[str, Any]] = (),
 ) -> RunSteps:
-    """Run a scenario in a new run directory until it ends or a shard dies; see :func:`execute_run`."""
+    """Run a scenario, with changes, in a new directory until it ends or a shard dies; see :func:`execute_run`."""
     with _make_shard_group(scenario, options) as shards:
         prepared = prepare(
             scenario,
@@ -265,6 +267,8 @@ def start_run(
             inputs=prepared.inputs,
             overwrite=overwrite,
         )
+        for change in changes:
+            directory.record_change(change)
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
         return (
             yield from execute_run(
@@ -317,7 +321,8 @@ def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: Re
             "section `checkpoint`); " + restart_hint(run.path)
         )
     options = replace(options, use_cached_kernels=False)
-    return finish_steps(start_run(scenario, run.path, options, begin=begin, overwrite=True))
+    changes = run.manifest.get("changes", [])
+    return finish_steps(start_run(scenario, run.path, options, begin=begin, overwrite=True, changes=changes))
 
 
 def _make_shard_group(scenario: Scenario, options: RunOptions) -> ShardGroup:
@@ -416,6 +421,7 @@ def replay(
         raise LogError(f"{run.path} {reason}, so it cannot be compared yet; replay it when it has finished")
     check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     scenario = load_scenario(run.path / run_files.SCENARIO).with_(checkpoint=CheckpointOptions(minutes=None))
+    scenario = scenario.with_(changes=(*scenario.changes, *run.manifest.get("changes", [])))
     if threads is not None:
         scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
     upto, whole = float(reports.max()), run.status == "complete"

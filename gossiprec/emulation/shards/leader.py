@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.inbox_reducer import COUNTS
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.estimate.memory import peak_rss_mib
@@ -200,7 +202,7 @@ class NoFollowers:
     def release_remote_rows(self) -> None:
         """Free the rows and moments of nodes that other shards own."""
 
-    def continue_or_end(self, *, end: bool) -> None:
+    def continue_or_end(self, *, end: bool, changed: bool) -> None:
         """Let the other shards continue to the next report, or end."""
 
     def summary(self) -> dict[str, Any]:
@@ -230,9 +232,10 @@ class ShardLeader(NoFollowers):
     def begin(self, after: int) -> None:
         """Start the other shards, and send them a checkpoint's state of their nodes."""
         prepared, exchange = self._prepared, self._shard.exchange
+        training = astuple(prepared.executor.work.training)
         if after == 0:
             for shard in self._others:
-                exchange.send(shard, (BEGIN,), {"after": 0, "state": None})
+                exchange.send(shard, (BEGIN,), {"after": 0, "state": None, "training": training})
             return
         rows, nodes = prepared.planner.last_writers
         self._shard.routes.restore(rows, nodes)
@@ -244,7 +247,7 @@ class ShardLeader(NoFollowers):
                 "versions": self._payloads.version_numbers(rows),
             }
             state = copy.deepcopy(state) | {"own": self._service.full_state(shard)}
-            exchange.send(shard, (BEGIN,), {"after": after, "state": state})
+            exchange.send(shard, (BEGIN,), {"after": after, "state": state, "training": training})
         self._service.runner.note_used_rows(rows)
         self.release_remote_rows()
 
@@ -298,9 +301,10 @@ class ShardLeader(NoFollowers):
         self._service.runner.release_rows()
         self._prepared.executor.store.discard_moments(np.flatnonzero(self._shard.parts.of != 0))
 
-    def continue_or_end(self, *, end: bool) -> None:
-        """Let the other shards continue, or end."""
-        self._ask(END if end else ON)
+    def continue_or_end(self, *, end: bool, changed: bool) -> None:
+        """Let the other shards end, or continue, after a change with the new settings of training."""
+        training = [astuple(self._prepared.executor.work.training)] * len(self._others) if changed else None
+        self._ask(END if end else ON, training)
 
     def summary(self) -> dict[str, Any]:
         """Return the bytes that every shard has sent, and its memory."""
@@ -340,6 +344,7 @@ def run_follower(prepared: PreparedRun) -> None:
     service = ShardStateService(prepared, tape_runner.shard)
     utility = make_utility_evaluator(prepared, baselines=False)
     begin = shard.exchange.receive(0, (BEGIN,))
+    prepared.executor.use_training(TrainingSettings(*begin["training"]))
     if begin["state"] is not None:
         state = copy.deepcopy(begin["state"])  # data from other processes may be read-only
         service.restore_checkpoint(state)
@@ -364,3 +369,5 @@ def run_follower(prepared: PreparedRun) -> None:
             shard.exchange.send(0, (ANSWER, number - 1), answers[question](*about))
         if question == END:
             return
+        if about:
+            prepared.executor.use_training(TrainingSettings(*about[0]))
