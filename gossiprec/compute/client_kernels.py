@@ -313,10 +313,10 @@ def train_pairs(version, nodes, rows, pairs, rule, results, scratch):
     columns = np.empty((2, max_segment_length(pairs.offsets)), np.int32)
     cores = scratch.cores
     for c in range(rule.part, len(nodes), rule.parts):
-        node, some = nodes[c], slice(pairs.offsets[c], pairs.offsets[c + 1])
-        liked, others = columns[0, : some.stop - some.start], columns[1, : some.stop - some.start]
-        liked[:] = pairs.liked[some]
-        others[:] = pairs.others[some]
+        node, first, n_pairs = nodes[c], pairs.offsets[c], pairs.offsets[c + 1] - pairs.offsets[c]
+        liked, others = columns[0, :n_pairs], columns[1, :n_pairs]
+        copy_range(liked, 0, pairs.liked, first, n_pairs)
+        copy_range(others, 0, pairs.others, first, n_pairs)
         touched = results.touched[results.places[c] : results.places[c + 1]]
         n = _number_items((liked, others), number, touched)
         results.n_touched[c] = n

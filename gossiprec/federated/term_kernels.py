@@ -154,10 +154,10 @@ def add_noisy_views(client, size, temperature, weight):
     n = len(uniform)
     places = client.places[:: len(client.places) // n]
     shape = (len(client.items), pad_to_tile(n))
-    one, other = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    one = np.empty(shape, np.float32)
     of_one, of_other = np.empty(shape, np.float32), np.empty(shape, np.float32)
     gather_columns(client.items, places, one)
-    other[:] = one
+    other = one.copy()
     add_signed_noise(one, uniform, 0, size)
     add_signed_noise(other, uniform, 1, size)
     info_nce_gradient(one, other, n, temperature, weight, of_one, of_other)
@@ -315,10 +315,12 @@ def _add_moved(client):
     samples, positives = client.samples[its], client.positives[its]
     seen, unused = client.core.copy(), np.empty_like(client.core)
     for k in range(2):
-        seen[:dim] = views[k]
+        copy_range(seen, 0, views[k], 0, dim)
         fill(seen, compact, unused, steps, samples, positives, client.shape, client.room)
         _scale_steps(steps, numbers)
-        moved[k, :, :n] = compact + steps
+        for i in range(dim):
+            for j in range(n):
+                moved[k, i, j] = compact[i, j] + steps[i, j]
     of_one, of_other = np.empty_like(moved[0]), np.empty_like(moved[0])
     weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else n)
     info_nce_gradient(moved[0], moved[1], n, numbers[TEMPERATURE], weight, of_one, of_other)
@@ -342,7 +344,8 @@ def _add_of_user(client):
     for k in range(2):
         column = client.core[:dim].copy().reshape((dim, 1))
         add_signed_noise(column, client.of_step.reshape((1, 2, dim)), k, client.numbers[NOISE])
-        views[k] = column[:, 0]
+        for i in range(dim):
+            views[k, i] = column[i, 0]
     if client.numbers[USER_WEIGHT]:
         _add_info_nce_of_user(views, client.slopes, client.extra, client.numbers)
     return views

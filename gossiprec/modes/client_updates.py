@@ -127,9 +127,11 @@ class ClientUpdates(RunMode):
                 "whole models; choose another model"
             )
         if isinstance(model, SequenceModel) and model.needs_all_items:
+            chosen = "loss" in type(model.options).model_fields
+            found = f"model.loss: {name} with loss 'all'" if chosen else f"model.name: {name}"
             raise unsupported_with_updates(
-                f"model.loss: {name} with loss 'all' contrasts an item with all other items, but "
-                "a client without a model holds only a few; set it to sampled"
+                f"{found} contrasts an item with all other items, but a client without a model holds only a few; "
+                + ("set it to sampled" if chosen else "choose another model")
             )
 
     def check_recommender(self, choice: RegisteredChoice) -> None:

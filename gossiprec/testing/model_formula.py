@@ -194,6 +194,21 @@ def its_analytic_gradient_is_that_of_autograd(case: ModelCase) -> None:
         torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
 
 
+def draws_have_an_entry_for_each_sample(case: ModelCase) -> None:
+    """Draw equal columns for equal generators, an entry per sample, with which the loss is finite."""
+    samples = {name: column.numpy() for name, column in case.batch.items() if name != "weights"}
+    first, again = (case.model.draws(samples, np.random.default_rng(SEED)) for _ in range(2))
+    assert not first.keys() & {*samples, "user", "weights"}, (
+        f"Found {sorted(first)}, which a batch has already."
+    )
+    for name, column in first.items():
+        assert column.tobytes() == again[name].tobytes(), f"The same generator gives other {name}."
+        assert len(column) == len(samples["items"]), f"Found {len(column)} entries of {name}."
+    drawn = {name: _double(to_tensor(column)) for name, column in first.items()}
+    found = case.loss(case.row, {**case.batch, **drawn})
+    assert found.isfinite(), f"Found the loss {float(found)}."
+
+
 def padding_does_not_count(case: ModelCase) -> None:
     """Have the same loss and gradient with samples of weight 0 behind the others."""
     padded = {
@@ -210,7 +225,8 @@ def samples_of_several_users_make_a_batch(case: ModelCase) -> None:
         return
     other = (case.user + 1) % case.layout.n_users
     both = {name: torch.cat([column, column]) for name, column in case.batch.items()}
-    users = torch.cat([case.user.expand(WIDTH), other.expand(WIDTH)])
+    n = len(case.batch["weights"])
+    users = torch.cat([case.user.expand(n), other.expand(n)])
     p = case.parameters(case.row)
     found = case.model.loss(p, {**both, "user": users})
     own = torch.stack([case.model.loss(p, {**case.batch, "user": user}) for user in (case.user, other)])
@@ -221,7 +237,8 @@ def samples_of_several_users_make_a_batch(case: ModelCase) -> None:
 def the_loss_is_a_mean_or_sum_over_samples(case: ModelCase) -> None:
     """Have the mean or the sum of the samples' own losses as loss, unless `has_sample_gradients` is False."""
     if case.model.has_sample_gradients:
-        own = torch.stack([case.loss(case.row, _some(case.batch, slice(s, s + 1))) for s in range(WIDTH)])
+        each = range(len(case.batch["weights"]))
+        own = torch.stack([case.loss(case.row, _some(case.batch, slice(s, s + 1))) for s in each])
         whole = case.loss(case.row, case.batch)
         close = [torch.allclose(whole, found, rtol=1e-7, atol=1e-9) for found in (own.mean(), own.sum())]
         assert any(close), f"Found {float(whole):.6g}, the samples' mean is {float(own.mean()):.6g}."
@@ -232,13 +249,15 @@ def training_raises_the_scores_of_positives(case: ModelCase) -> None:
     first = case.model.initial_rows(case.layout, case.split.n_users, SEED)[NODE, : case.layout.size]
     row = torch.from_numpy(first).double().requires_grad_()
     adam = make_adam([row], lr=0.01)
-    before = _advantage(case, row.detach())
+    before = _advantages(case, row.detach())
     for batch in _batches(case):
         adam.zero_grad()
         torch.autograd.backward(case.loss(row, batch))
         adam.step()
-    after = _advantage(case, row.detach())
-    assert after > before, f"They were {before:.6g} above the others on average, and are {after:.6g} now."
+    after = _advantages(case, row.detach())
+    assert any(now > then for now, then in zip(after, before, strict=True)), (
+        f"They were {before[-1]:.6g} above the others on average, and are {after[-1]:.6g} now."
+    )
 
 
 def _batches(case: ModelCase) -> Iterator[Tensors]:
@@ -248,12 +267,20 @@ def _batches(case: ModelCase) -> Iterator[Tensors]:
         yield {**batch, "weights": torch.ones(len(batch["items"]), dtype=torch.float64)}
 
 
-def _advantage(case: ModelCase, row: Tensor) -> float:
-    """Return the difference in mean score between the items that the node has taken and the others."""
-    scores = case.score(row, {"items": torch.arange(case.layout.n_items)})
+def _advantages(case: ModelCase, row: Tensor) -> list[float]:
+    """Return differences in mean score between the items that the node has taken and the others.
+
+    The first is without the node's history; if the model reads histories, there is a second with it.
+    """
     own = torch.zeros(case.layout.n_items, dtype=torch.bool)
     own[torch.from_numpy(case.split.train[NODE].astype(np.int64))] = True
-    return float(scores[own].mean() - scores[~own].mean())
+    known = case.feed.histories(case.split, "validation")
+    history = {name: _double(to_tensor(column[NODE])) for name, column in known.items()}
+    found = []
+    for about in ({}, history) if history else ({},):
+        scores = case.score(row, {"items": torch.arange(case.layout.n_items), **about})
+        found.append(float(scores[own].mean() - scores[~own].mean()))
+    return found
 
 
 def _rows(

@@ -59,7 +59,7 @@ def executors_agree(run: Mapping[str, Any]) -> None:
 
 def executors_agree_if_user_rows_are_withheld(run: Mapping[str, Any]) -> None:
     """Train and be observed equally if some nodes withhold their user row."""
-    if MODELS[run["model"]["name"]](load_scenario(run).model.options).layout(1).user_width:
+    if prepare(load_scenario(dict(run))).executor.work.layout.user_width:
         _compare(run, {"observers": OBSERVERS, "policies": [WITHHELD]})
 
 

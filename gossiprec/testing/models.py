@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from gossiprec.testing.model_formula import ModelCase
 from gossiprec.testing.model_runs import GraphModelCase
 from gossiprec.testing.tiny_runs import (
     CENTRAL,
+    CITY,
     GOSSIP,
+    attribute_tables,
     check_claims,
     registered_as,
     tiny_scenario,
@@ -34,7 +37,8 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
     model_class : type of Model
         The class; it need not be registered.
     options : mapping, optional
-        Options as in a scenario.
+        Options as in a scenario. Data for a model with `needs_features` have the columns ``gender``, ``occupation`` and
+        ``age`` of users, and ``genres`` of items.
 
     Raises
     ------
@@ -44,9 +48,14 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         If two blocks have the same name.
     """
     about = f"the model {model_class.__name__}"
-    with registered_as(MODELS, model_class) as name:
+    attributes: AbstractContextManager[dict[str, Any]] = nullcontext({})
+    if model_class.needs_features:
+        attributes = attribute_tables()
+    with registered_as(MODELS, model_class) as name, attributes as tables_of_data:
         protocol = CENTRAL if model_class.needs_graph else GOSSIP
-        run = tiny_scenario(model={"name": name, **(options or {})}, protocol=protocol)
+        run = tiny_scenario(
+            model={"name": name, **(options or {})}, protocol=protocol, dataset={**CITY, **tables_of_data}
+        )
         chosen = load_scenario(run)
         data = load_data(chosen)
         model = _fitted(model_class(chosen.model.options), data, about)

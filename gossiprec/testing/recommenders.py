@@ -51,7 +51,12 @@ class _Checked:
     @functools.cached_property
     def trained(self) -> dict[str, PreparedRun]:
         """A finished run by executor, for claims that do not change it."""
-        return {name: self.run(executor={"name": name, "threads": 1}) for name in self.executors}
+        return {name: self.run(executor=_on_cpu(name)) for name in self.executors}
+
+    @property
+    def quickest(self) -> str:
+        """The executor with compiled kernels, if they can."""
+        return self.executors[-1]
 
     def prepared(self, **sections: Any) -> PreparedRun:
         """Return a tiny run before its start."""
@@ -129,13 +134,14 @@ def loss_weights_count(checked: _Checked) -> None:
     named = [name for name in cls.Options.model_fields if "weight" in name and name not in cls.loss_weights]
     assert not named, f"Found {', '.join(named)} among the options, but not in loss_weights."
     options = cls.Options.model_validate({k: v for k, v in checked.section.items() if k != "name"})
-    known = checked.run()
+    known = checked.trained[checked.quickest]
     expected = _ended(known)
     movement = np.linalg.norm(_version(known) - _version(known, first=True))
     for name in cls.loss_weights:
         weight = getattr(options, name)
         if weight:  # a loss that is left out has no weight
-            found = _ended(checked.run(recommender={**checked.section, name: 4 * weight}))
+            weighted = {**checked.section, name: 4 * weight}
+            found = _ended(checked.run(recommender=weighted, executor=_on_cpu(checked.quickest)))
             moved = np.linalg.norm(found - expected) / movement
             assert moved > MIN_EFFECT, f"Four times {name} moves the result by {moved:.2g} of its movement."
 
@@ -143,11 +149,8 @@ def loss_weights_count(checked: _Checked) -> None:
 def other_clients_change_nothing(checked: _Checked) -> None:
     """Train a client to the same bytes whatever other clients are trained with it."""
     for name in checked.executors[1:]:
-        executor = {"name": name, "device": "cpu"}  # on CUDA bytes may depend on waves
-        one, other = (
-            _version(checked.run(executor={**executor, **waves}))
-            for waves in ({"threads": 1}, {"threads": 2, "wave_size": 2})
-        )
+        one = _version(checked.trained[name])
+        other = _version(checked.run(executor={**_on_cpu(name), "threads": 2, "wave_size": 2}))
         assert one.tobytes() == other.tobytes(), f"Bytes of {name} depend on threads or on the size of waves."
 
 
@@ -197,7 +200,7 @@ def the_coordinators_state_is_complete(checked: _Checked) -> None:
 
 def clients_change_none_of_their_inputs(checked: _Checked) -> None:
     """Transform samples, and upload about a user, without changing the inputs; both depend on the draws only."""
-    run = checked.run()
+    run = checked.trained[checked.quickest]
     work, store = run.executor.work, run.executor.store
     recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
     assert recommender is not None
@@ -227,6 +230,11 @@ def clients_change_none_of_their_inputs(checked: _Checked) -> None:
     assert [client.own.tobytes() + client.version.tobytes() for client in clients] == held
     for name, column in drawn.items():
         np.testing.assert_array_equal(column, before[name])
+
+
+def _on_cpu(name: str) -> dict[str, Any]:
+    """Return an executor of one thread; on CUDA bytes may depend on waves."""
+    return {"name": name, "threads": 1, "device": "cpu"}
 
 
 def _version(run: PreparedRun, *, first: bool = False) -> F32:

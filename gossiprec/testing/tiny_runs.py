@@ -6,6 +6,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -69,8 +71,9 @@ def _claims_about(parameter: str, module: str) -> list[Callable[[Any], None]]:
 UNNAMED = "checked"
 """Temporary name of a checked thing that is not registered."""
 
+CITY_USERS, CITY_ITEMS = 8, 30
 CITY = {
-    "name": "synthetic-checkins", "users": 8, "items": 30, "checkins": 160, "communities": 2,
+    "name": "synthetic-checkins", "users": CITY_USERS, "items": CITY_ITEMS, "checkins": 160, "communities": 2,
     "split": {"name": "leave_last_k", "test": 1, "validation": 2},
 }  # fmt: skip
 """Data with places and times, for models that need them."""
@@ -151,6 +154,20 @@ def check_threads(runs: Mapping[str, Mapping[str, Any]]) -> None:
         assert same, f"The number of threads changes the models of the run {name}."
 
     check_some_run_accepts(runs, play)
+
+
+@contextmanager
+def attribute_tables() -> Iterator[dict[str, Any]]:
+    """Yield options of a data set for tables of attributes of :data:`CITY`, which exist until the body ends."""
+    users = [f"{n},{'fm'[n % 2]},{('writer', 'nurse', 'cook')[n % 3]},{20 + n}" for n in range(CITY_USERS)]
+    items = [f"{n},{('drama', 'war|drama', 'comedy', 'war')[n % 4]}" for n in range(CITY_ITEMS)]
+    with TemporaryDirectory() as folder:
+        tables = {"user": ("gender,occupation,age", users), "item": ("genres", items)}
+        for of, (columns, lines) in tables.items():
+            Path(folder, f"{of}s.csv").write_text(
+                "\n".join([f"{of},{columns}", *lines, ""]), encoding="utf-8"
+            )
+        yield {f"{of}_features": {"path": str(Path(folder, f"{of}s.csv"))} for of in tables}
 
 
 @contextmanager

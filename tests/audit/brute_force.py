@@ -416,10 +416,11 @@ class Observer:
 
     def score(self, memory, adversary, victim):
         """Score a victim's momentum models on an adversary's items."""
-        own, references = np.array(self.world.train[adversary]), self.references[adversary]
+        n_own = len(self.world.train[adversary])
+        items = np.append(self.world.train[adversary], self.references[adversary])
         for beta in listed(self.stated["momentum"]):
             model = self.seen_by(adversary, memory[beta, victim])
-            targets, others = logits(model, own), logits(model, references)
+            targets, others = np.split(logits(model, items), [n_own])
             for rule in listed(self.stated["relevance"]):
                 scores = self.latest.setdefault((rule, beta, adversary), {})
                 scores[victim] = np.float32(RELEVANCE[rule](targets, others))
@@ -566,12 +567,10 @@ def best(scores, k):
 
 def chances(values, k):
     """Return how likely each key is among those of the K largest values, if ties are broken at random."""
-    found = {}
-    for key, value in values.items():
-        above = sum(other > value for other in values.values())
-        level = sum(other == value for other in values.values())
-        found[key] = min(max((k - above) / level, 0.0), 1.0)
-    return found
+    all_values = np.array([*values.values()])
+    above = (all_values > all_values[:, None]).sum(axis=1)
+    level = (all_values == all_values[:, None]).sum(axis=1)
+    return dict(zip(values, np.clip((k - above) / level, 0.0, 1.0).tolist(), strict=True))
 
 
 # What is reported.

@@ -107,7 +107,7 @@ def test_defaults_of_a_section_go_before_those_of_its_keys(monkeypatch):
     [
         (["model"], "error: unknown kind 'model'; known: datasets, splits, "),
         (["model"], "did you mean 'models'?"),
-        (["models", "gmff"], "error: unknown model 'gmff'; known: bert4rec, gmf, "),
+        (["models", "gmff"], "error: unknown model 'gmff'; known: bert4rec, biased-mf, "),
         (["models", "gmff"], "did you mean 'gmf'?"),
     ],
 )

@@ -208,8 +208,8 @@ FOR_KIND = {
 
 @pytest.mark.parametrize("name", slow_except_first(EVERY))
 def test_bytes_of_treated_nodes_do_not_depend_on_the_wave_size(name):
-    world = World(n_nodes=24, n_items=45, training=TrainingSettings(batch_size=32), **FOR_KIND)
-    waves = everyone_trains(24, times=2)
+    world = World(n_nodes=12, n_items=45, training=TrainingSettings(batch_size=32), **FOR_KIND)
+    waves = everyone_trains(12, times=2)
 
     states = [
         state_bytes(run_waves(make_executor(name, world.workload()), waves, size)) for size in (1, 3, None)

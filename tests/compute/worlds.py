@@ -159,7 +159,7 @@ class WavesBuilder:
 
     def waves(self) -> Waves:
         """Return all waves as one program."""
-        node, source, target, update = np.array(self._tasks, np.int32).reshape(-1, 4).T
+        node, source, target, update = np.array(self._tasks, np.int32).reshape(-1, 4).T.copy()
         row = np.array([row for row, _ in self._merges], np.int32)
         program = Program(
             node=node,
@@ -259,7 +259,7 @@ def run_waves(executor: Executor, waves: Waves, wave_size: int | None = None) ->
 
 @st.composite
 def worlds(draw, model):
-    """Draw a world of 4-8 nodes and 10-20 items with any treatments, and an Adam in which rounding stays small.
+    """Draw a world of 3-6 nodes and 10-20 items with any treatments, and an Adam in which rounding stays small.
 
     Adam divides a gradient by its own size. Where samples cancel to a gradient of rounding noise, some 1e-8,
     the step at the default epsilon of 1e-8 is a learning rate of random sign; at 1e-3 it is 1e-5 of one.
@@ -274,7 +274,7 @@ def worlds(draw, model):
         negatives_drawn=draw(st.sampled_from(["each_update", "once"])),
     )
     return World(
-        n_nodes=draw(st.integers(4, 8)),
+        n_nodes=draw(st.integers(3, 6)),
         n_items=draw(st.integers(10, 20)),
         user_table=draw(st.booleans()),
         model=model,

@@ -25,6 +25,8 @@ CENTRAL = {"name": "central", "epochs": 4}
 TRAINING = {"learning_rate": 0.01, "batch_size": 32, "negatives": 1}
 WHOLE = {"every": 1, "metrics": ["val_recall@5", "recall@5", "full_ndcg@5"], "mask": "train+validation"}
 MODELS = ("mf", "lightgcn", "sgl", "simgcl", "xsimgcl")
+SETS = ({"name": "ease", "l2": 2.0}, {"name": "mult-vae", "dim": 4, "hidden": 6})
+"""Models with a sample per user, of whom there are few."""
 
 
 def central(model="lightgcn", **sections):
@@ -46,14 +48,16 @@ def model_of(prepared):
     return prepared.executor.work.arena.rows[0].copy()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [*MODELS, *SETS], ids=str)
 def test_a_resumed_run_writes_the_bytes_of_an_unbroken_one(model, tmp_path):
     checkpoint = {"minutes": 1e-9, "keep": 2}
-    scenario = central(model, protocol={**CENTRAL, "epochs": 6}, checkpoint=checkpoint)
+    training = {**TRAINING, "batch_size": 4 if model in SETS else 32}
+    protocol = {**CENTRAL, "epochs": 6}
+    scenario = central(model, protocol=protocol, checkpoint=checkpoint, training=training)
     check(tmp_path, scenario, stops=(3, 2))
 
 
-@pytest.mark.parametrize("model", slow_except_first(MODELS))
+@pytest.mark.parametrize("model", slow_except_first([*MODELS, *SETS]), ids=str)
 def test_bytes_do_not_depend_on_threads(model, tmp_path):
     before = torch.get_num_threads()
     found = []

@@ -26,7 +26,7 @@ def observed(protocol, who, *, executor, storage="float32", policies=(), upto=No
     return carried_out(
         tiny(
             dataset={**CITY, "split": {"name": "published"}},
-            model={"name": "prme-g", "dim": 8, "init_std": 0.1},
+            model={"name": "prme-g", "dim": 6, "init_std": 0.1},
             training={"optimizer": "sgd", "learning_rate": 0.02, "batch_size": 16, "negatives": 1},
             protocol=protocol,
             observers=[observer],

@@ -41,7 +41,7 @@ CITY = {
         "communities": 3,
         "split": {"name": "published"},
     },
-    "model": {"name": "prme-g", "dim": 8, "init_std": 0.1},
+    "model": {"name": "prme-g", "dim": 6, "init_std": 0.1},
     "training": {"optimizer": "sgd", "learning_rate": 0.02, "batch_size": 16, "negatives": 1},
 }
 

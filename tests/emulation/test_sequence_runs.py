@@ -109,6 +109,9 @@ def test_bytes_of_clients_do_not_depend_on_threads():
 def test_a_client_cannot_tell_an_item_from_all_others():
     with pytest.raises(ScenarioError, match=r"model\.loss: gru4rec with loss 'all'.*set it to sampled"):
         carried_out(federated(model=MODEL))
+    for name in ("ease", "mult-vae"):
+        with pytest.raises(ScenarioError, match=rf"model\.name: {name} contrasts .*; choose another model"):
+            carried_out(federated(model={"name": name}))
 
 
 def test_users_with_one_item_take_no_step():

@@ -100,7 +100,9 @@ def test_titles_leave_out_what_all_attacks_share(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("name", [*RUN_WORDS, *OF_ATTACKS, "recall@20[popularity]", "val_full_ndcg@10"])
+@pytest.mark.parametrize(
+    "name", [*RUN_WORDS, *OF_ATTACKS, "recall@20[popularity]", "recall@20[sex=f]", "val_full_ndcg@10"]
+)
 def test_every_measure_of_ours_is_called_in_words(name):
     assert not {"_", "["} & set(measure_label(name))
     assert "." not in measure_label(name)

@@ -27,11 +27,15 @@ EXAMPLES = {"distance_mf": "DistanceMF", "perceptron": "Perceptron"}
 
 
 def example(name):
+    """Return a module of the tutorial package, without registering its model in this process."""
+    known = {*MODELS}
     sys.path.insert(0, str(TUTORIAL))
     try:
         return import_module(f"gossiprec_tutorial.{name}")
     finally:
         sys.path.remove(str(TUTORIAL))
+        for added in {*MODELS} - known:
+            del MODELS._members[added]
 
 
 def drawn(model, module):

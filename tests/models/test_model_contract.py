@@ -30,11 +30,22 @@ OPTIONS = {
         {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False, "max_length": 25},
     ],
     "biased-mf": [{}, {"loss_reduction": "sum", "dim": 5}],
+    "deepfm": [
+        {},
+        {
+            "user_attributes": ["gender", "occupation"],
+            "item_attributes": ["genres"],
+            "dropout": 0.3,
+            "hidden": [6],
+        },
+    ],
+    "ease": [{"l2": 4.0}],
     "gmf": [{}, {"loss_reduction": "sum"}],
     "gru4rec": [{"max_length": 12}],
     "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],
+    "mult-vae": [{"dim": 3, "hidden": 5}, {"dim": 4, "hidden": 4, "dropout": 0, "kl_weight": 0}],
     "ncf": [{}, {"loss_reduction": "sum"}],
-    "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}],
+    "prme-g": [{}, {"loss_reduction": "mean", "dim": 6}],
 }
 """Options with which a model is checked; one that is not here is checked with its defaults.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import replay, resume, simulate
+from gossiprec.models import MODELS
 from tests.emulation.ended_early import Patient, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
@@ -45,7 +46,8 @@ def check(scenario, folder):
     assert again.confirmed, again.difference
     assert again.elsewhere == ()
 
-    for name in EXECUTORS:
+    kernels = MODELS[scenario["model"]["name"]].kernels()
+    for name in EXECUTORS[: 2 if kernels is None else 3]:
         run = simulate({**scenario, "executor": {"name": name, "threads": 1}}, out=folder / name)
         assert (run.path / "positions.csv").exists() == (whole.path / "positions.csv").exists()
         assert run.manifest["inputs"] == whole.manifest["inputs"]
@@ -63,7 +65,9 @@ def check(scenario, folder):
         assert told(simulate(local, out=folder / "ray").path) == told(whole.path)
 
     (folder / "scenario.json").write_text(json.dumps(scenario))
-    study = {"name": "both", "base": "scenario.json", "seeds": 2, "measures": ["hr@5"]}
+    groups = [f"[{group['by']}={group['group']}]" for group in whole.summary.get("groups", [])]
+    measures = [f"hr@5{group}" for group in ["", *groups]]
+    study = {"name": "both", "base": "scenario.json", "seeds": 2, "measures": measures}
     study["axes"] = {"loss": {"values": {"none": {}, "some": {"network.loss": 0.2}}}}
     (folder / "study.yaml").write_text(json.dumps(study))
     command = ["study", str(folder / "study.yaml"), "--out", str(folder / "study"), "--jobs", "1"]
@@ -71,6 +75,8 @@ def check(scenario, folder):
     for made in ("whole", "study"):
         assert exit_code(["report", str(folder / made), "--out", str(folder / f"{made}.html")]) == 0
         assert (folder / f"{made}.html").stat().st_size > 10_000
+        page = (folder / f"{made}.html").read_text()
+        assert all(group[1:-1] in page or group[1:-1].replace("=", " ") in page for group in groups)
     print("all done")
 
 

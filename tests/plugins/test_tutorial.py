@@ -26,6 +26,7 @@ from gossiprec.models import MODELS
 from gossiprec.defences import POLICIES
 check_model(MODELS["distance-mf"])
 check_model(MODELS["perceptron"])
+check_model(MODELS["attribute-towers"], {"users": ["gender", "occupation"]})
 check_attack("last-heard", {"community_size": 3})
 check_adversary(ATTACKS["probe"])
 check_policy(POLICIES["coarse"], {"step": 0.05})
@@ -87,6 +88,57 @@ def test_a_scenario_uses_all_three(environment, tmp_path):
     assert [attack["observer"] for attack in summary["attacks"]] == ["last-heard"]
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["attribute-towers", "distance-mf"])
+def test_a_model_and_groups_of_users_do_all_that_runs_must_do(environment, tmp_path, model):
+    """Attributes and groups, too: on every executor, resumed, replayed, on shards, in a study and in reports."""
+    users = [f"{n},{'fm'[n % 2]}" for n in range(12)]
+    (tmp_path / "users.csv").write_text("\n".join(["user,gender", *users, ""]))
+    (tmp_path / "items.csv").write_text(
+        "\n".join(["item,genres", *(f"{n},{'war|' * (n % 2)}drama" for n in range(40)), ""])
+    )
+    scenario = often(model={"name": model, "dim": 4})
+    scenario["dataset"] |= {
+        f"{of}_features": {"path": str(tmp_path / f"{of}s.csv")} for of in ("user", "item")
+    }
+    scenario["evaluate"] = {
+        **scenario["evaluate"],
+        "groups": [{"by": "gender"}, {"by": "activity", "parts": 2}],
+    }
+    (tmp_path / "mine.json").write_text(json.dumps(scenario))
+    full_set = ("-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path))
+    begun = subprocess.run([sys.executable, *full_set, "begin"], env=environment, check=False)
+    assert begun.returncode == -signal.SIGKILL
+    assert run(environment, *full_set, "check").endswith("all done\n")
+    assert {"hr@5[gender=f]", "hr@5[activity=2]"} <= set(
+        json.loads((tmp_path / "whole" / "summary.json").read_text())["utility"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            "users",
+            "model.users: found gender, but synthetic has no attributes of users; name a table with dataset.",
+        ),
+        ("sex", "found no column 'gender'; expected one of: sex"),
+    ],
+    ids=["no table", "another column"],
+)
+def test_attributes_that_the_data_lack_are_refused(environment, tmp_path, table, message):
+    scenario = tiny(model={"name": "attribute-towers"})
+    if table == "sex":
+        (tmp_path / "users.csv").write_text("user,sex\n0,f\n")
+        scenario["dataset"] |= {"user_features": {"path": str(tmp_path / "users.csv")}}
+    (tmp_path / "mine.json").write_text(json.dumps(scenario))
+    done = call("simulate", "mine.json", "--out", "run", cwd=tmp_path, PYTHONPATH=environment["PYTHONPATH"])
+
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

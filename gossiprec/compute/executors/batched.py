@@ -217,7 +217,7 @@ class BatchedExecutor(Executor):
         histories: Mapping[str, I32] | None = None,
     ) -> F32:
         """Return the scores of all items, user by user if the model can: no shape depends on other users."""
-        if histories and models.together:
+        if histories and "history" in histories and models.together:
             return self._whole_lists.score_after_histories(models, histories["history"], threads)
         found = None if contexts or histories else self._whole_lists.score_each_user(models, threads)
         return super().score_all(models, contexts, threads, histories) if found is None else found

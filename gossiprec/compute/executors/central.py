@@ -19,6 +19,7 @@ from gossiprec.compute.executors.tensors import (
 )
 from gossiprec.compute.local_update import central_epochs
 from gossiprec.compute.plan.program import Program
+from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
@@ -73,7 +74,21 @@ class CentralExecutor(TrainingExecutor):
             self._encoded = steps, seen
         return self._encoded[1]
 
+    def _solve(self) -> bool:
+        """Move the model to the minimum, if that has a closed form; return whether it has."""
+        work, arena = self.work, self.work.arena
+        if type(work.model).solve is Model.solve:
+            return False
+        solved = work.model.solve(work.feed) if arena.steps[0] == 0 else None
+        tables = table_views(work.layout, torch.from_numpy(arena.rows[0]))
+        for name, rows in (solved or {}).items():
+            tables[name].copy_(rows)
+        arena.steps[0] += 1
+        return True
+
     def _train(self, node: int, update: int) -> None:
+        if self._solve():
+            return
         work = self.work
         tables = {
             name: torch.nn.Parameter(table)
@@ -110,6 +125,6 @@ class _Loss:
             p = dict(model.encode_step(p, self._graph, self._views, self._draw))
         if isinstance(model, SequenceModel):
             batch = model.without_padding(batch)
-            batch = {**batch, **model.draws(batch, self._draw)}
+        batch = {**batch, **model.draws(batch, self._draw)}
         samples = {name: to_tensor(column) for name, column in batch.items()}
         return model.loss(p, {**samples, "weights": torch.ones(len(samples["user"]))})

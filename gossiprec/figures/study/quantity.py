@@ -118,7 +118,7 @@ def measure_label(name: str) -> str:
         return WORDS.get(name, name.replace("_", " "))
     metric, order = split_baseline_name(name)
     label = _metric(metric)
-    return f"{label}, {_BESIDE[order]}" if order else label
+    return f"{label}, {_BESIDE.get(order, order.replace('=', ' '))}" if order else label
 
 
 def observer_label(name: str) -> str:

@@ -74,7 +74,7 @@ class SequenceBatch(NamedTuple):
     others : ndarray of int32, shape (1, n_others) or (length, n_others)
         The rows of the negatives of all places, or of each place; -1 means none.
     keep : ndarray of float32, shape (length, item_width) or (0, ...)
-        Factors of the item before each place: the model's draws for a step (:meth:`SequenceModel.draws`).
+        Factors of the item before each place: the model's draws for a step (:meth:`Model.draws`).
     """
 
     previous: I32
@@ -114,13 +114,13 @@ class SequenceGradient:
 
 def has_own_gradient(model: Any) -> bool:
     """Return whether a model's gradient belongs to its own formula, not to a base class."""
-    return defined_by_same_class(model, "analytic_gradient", "score", "loss")
+    return defined_by_same_class(model, "analytic_gradient", "score", "loss", "draws")
 
 
 def has_own_pair_gradient(model: Any) -> bool:
     """Return whether a model's gradient of pairs belongs to its formula, including its encoding of rows."""
     encodes = ("encode_client",) if hasattr(model, "encode_client") else ()
-    return defined_by_same_class(model, "pair_gradient", "score", "loss", *encodes)
+    return defined_by_same_class(model, "pair_gradient", "score", "loss", "draws", *encodes)
 
 
 def has_own_sequence_gradient(model: Any) -> bool:

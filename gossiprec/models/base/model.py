@@ -17,7 +17,7 @@ from gossiprec.data.split import TrainingData
 from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, TensorMap
-from gossiprec.models.feeds.base import Feed
+from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
@@ -144,6 +144,24 @@ class Model(ABC):
         """
         return None
 
+    def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
+        """Return the random inputs of a step in addition to its samples, such as dropout masks or noise.
+
+        Parameters
+        ----------
+        samples : Columns
+            Those of the step.
+        draw : numpy.random.Generator
+            Generator of the node, the local update and the step; it depends on nothing else.
+
+        Returns
+        -------
+        mapping of str to ndarray, shape (n, ...)
+            Columns with an entry for each sample, which :meth:`loss` finds in its batch. A loss that is computed
+            without draws, as in fits of adversaries, lacks them.
+        """
+        return {}
+
     @abstractmethod
     def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the training loss of a batch of samples.
@@ -153,7 +171,7 @@ class Model(ABC):
         p : mapping of str to Tensor
         batch : mapping of str to Tensor
             ``user``, (1,), or (n,) if a coordinator trains on the samples of all users; the feed's columns (n,), and
-            ``weights`` (n,): 1 for a sample and 0 for padding.
+            ``weights`` (n,): 1 for a sample and 0 for padding; and the columns of :meth:`draws`.
         """
 
     def layout(self, n_items: int, n_users: int = 1) -> Layout:
@@ -186,6 +204,13 @@ class Model(ABC):
                 f"model: {type(self).__name__} has no block with role item or shared, so nothing "
                 "would be sent; add one"
             )
+
+    def solve(self, feed: Feed) -> TensorMap | None:
+        """Return the tables that minimise the loss on the data of all users, or None for a model without a closed form.
+
+        A coordinator with all data then takes this step, and no other. Tables are named as in :attr:`Layout.tables`.
+        """
+        return None
 
     def sample_cost(self, layout: Layout) -> float:
         """Return the time to train on one sample, in merges of whole rows; it balances tasks between threads."""

@@ -139,10 +139,6 @@ class SequenceModel(Model):
             cut["negatives"] = samples["negatives"][:, :width]
         return {**samples, **cut, "places": np.flatnonzero(cut["items"] >= 0)}
 
-    def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
-        """Return the random inputs of a step in addition to its samples, such as dropout masks; shapes (n, ...)."""
-        return {}
-
 
 def _counts(others: Tensor, wanted: Tensor) -> Tensor:
     """Return which candidates count, (n, length, n_candidates): neither positives nor repetitions."""

@@ -87,6 +87,16 @@ def stack_padded(rows: Sequence[I32]) -> I32:
 F = TypeVar("F", bound="SequenceFeed")
 
 
+class SetFeed(ListFeed):
+    """Lists of users that are represented by the set of their items; a query has the items known before it."""
+
+    def histories(self, split: Split, before: str) -> Columns:
+        """Return each user's items before a part, ``history``, shape (n_users, length), padded with -1."""
+        parts = (split.train, split.validation)[: 2 if before == "test" else 1]
+        known = [np.sort(np.concatenate([part[user] for part in parts])) for user in range(split.n_users)]
+        return {"history": stack_padded([pad_row(items) for items in known])}
+
+
 class SequenceFeed(ListFeed):
     """Sequences of users: at each place the item, ``items``, and the item before it, ``previous``.
 

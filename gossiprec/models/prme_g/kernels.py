@@ -21,6 +21,7 @@ from gossiprec.base.geodesy import EARTH_RADIUS_KM
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, load_float32, strict_math
 from gossiprec.numerics.draw_kernels import philox, sample_negatives, shuffle
+from gossiprec.numerics.flat_ops import copy_range
 from gossiprec.numerics.merge import BLOCK, Merge, merge_rounded, narrow_row, widen_row
 from gossiprec.numerics.noise import MERGED, TRAINED
 from gossiprec.numerics.relevance_kernels import GAINS
@@ -482,7 +483,7 @@ def appraise_tasks(tasks, columns, rows, lists, sizes):
             at = np.int64(columns.merge_row[entry]) * width
             load_submodel(rows, at + user, at + items, kept, count, dim, other)
             if sizes.n_users == 1:
-                other[:dim] = own[:dim]
+                copy_range(other, 0, own, 0, dim)
             predict_scores(own, count, dim, scores)
             before = performance(scores, mine, place_of, gained)
             predict_scores(other, count, dim, scores)
