@@ -21,12 +21,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-tutorial"
 CHECKS = """
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.testing import check_adversary, check_attack, check_model, check_policy
+from gossiprec.rules.aggregators import AGGREGATORS
+from gossiprec.testing import check_adversary, check_aggregator, check_attack, check_model, check_policy
 from gossiprec.models import MODELS
 from gossiprec.defences import POLICIES
 check_model(MODELS["distance-mf"])
 check_model(MODELS["perceptron"])
 check_model(MODELS["attribute-towers"], {"users": ["gender", "occupation"]})
+check_aggregator(AGGREGATORS["keep-if-better"])
 check_attack("last-heard", {"community_size": 3})
 check_adversary(ATTACKS["probe"])
 check_policy(POLICIES["coarse"], {"step": 0.05})
@@ -187,14 +189,23 @@ def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_pat
     assert list(tmp_path.glob("reference/**/*.html"))
 
 
+PROBES = [{"name": "probe", "nodes": [1, 4, 7]}]
+ROOT_DATA = {"name": "keep-if-better", "root": {"users": 3}}
+WHOLE = {
+    "probe-gossip": {
+        "protocol": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8},
+        "adversaries": PROBES,
+    },
+    "probe-clients": {"protocol": {"name": "fedavg", "rounds": 8}, "adversaries": PROBES},
+    "keep-if-better": {"protocol": {"name": "fedavg", "rounds": 8, "merge": ROOT_DATA}},
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "protocol",
-    [{"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8}, {"name": "fedavg", "rounds": 8}],
-)
-def test_an_adversary_does_all_that_runs_must_do(environment, tmp_path, protocol):
+@pytest.mark.parametrize("name", WHOLE)
+def test_it_does_all_that_runs_must_do(environment, tmp_path, name):
     """Run on every executor, killed and resumed, replayed, on two shards, in a study, and in a report."""
-    scenario = often(protocol=protocol, observers=[], adversaries=[{"name": "probe", "nodes": [1, 4, 7]}])
+    scenario = often(observers=[], **WHOLE[name])
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
     whole = [sys.executable, "-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path)]
     begun = subprocess.run([*whole, "begin"], env=environment, capture_output=True, check=False)
@@ -224,10 +235,10 @@ def test_it_keeps_the_contracts(environment):
 
 
 @pytest.mark.parametrize(
-    "name", ["distance_mf", "last_heard", "probe", "coarse", "pairwise_masks", "own_items"]
+    "name", ["distance_mf", "last_heard", "probe", "coarse", "pairwise_masks", "own_items", "keep_if_better"]
 )
 def test_the_pages_show_it_as_it_is(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()
-    pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md"))
+    pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md", "aggregators.md"))
 
     assert any(source in page.read_text() for page in pages)

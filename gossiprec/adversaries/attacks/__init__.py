@@ -1,4 +1,4 @@
-"""Passive attacks, one file each. They see observations only, never nodes, other nodes' data or the ground truth."""
+"""Attacks, one file each. They see observations only, never nodes, other nodes' data or the ground truth."""
 
 from __future__ import annotations
 
