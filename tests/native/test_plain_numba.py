@@ -14,7 +14,9 @@ import numba
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.analytic_trainer import AnalyticTrainer
 from gossiprec.compute.executors.clients import ClientExecutor, ClientTrainer
+from gossiprec.compute.executors.submodel_trainer import SubmodelTrainer
 from gossiprec.emulation import prepare, simulate
 from gossiprec.native import numba_support
 from gossiprec.scenario import load_scenario
@@ -70,20 +72,21 @@ for name, scenario in json.loads(sys.argv[1]).items():
 """
 FULL = {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": "full", "negatives": 2}
 CLIENTS = {"training": FULL, "rounds": 2}
-"""Clients without a model: the executor `fused` chooses the trainer by the model."""
+"""Clients without a model: the executor `fused` takes a compiled trainer if the model has one."""
 SCENARIOS = {
     "reference": tiny(executor={"name": "reference"}),
     "batched": tiny(executor={"name": "batched", "threads": 1}),
     "fused": tiny(executor={"name": "fused", "threads": 1}),
-    "full-batch": star(model=MODELS["gmf"], executor={"name": "fused"}, **CLIENTS),
-    "pairs": star(model=MODELS["mf"], executor={"name": "fused"}, **CLIENTS),
     "sequences": star(
         model={"name": "gru4rec", "dim": 4, "hidden": 4, "loss": "sampled", "max_length": 4},
         executor={"name": "fused"}, **CLIENTS,
     ),
     "submodels": star(model=MODELS["mf"], executor={"name": "batched"}, **CLIENTS),
 }  # fmt: skip
-"""A short scenario for each executor, and for each trainer of clients that hold no model."""
+"""A short scenario for each executor, and for the compiled and the other trainer of clients that hold no model.
+
+Compiled trainers differ in the template of their kernel; that of sequences calls the most functions.
+"""
 
 
 def python(path, program, *arguments, **variables):
@@ -160,11 +163,12 @@ def concrete(kind):
 
 
 @pytest.mark.slow
-def test_there_is_a_scenario_for_each_executor_and_each_trainer_of_clients():
+def test_there_is_a_scenario_for_each_executor_and_for_compiled_and_other_trainers_of_clients():
     made = {name: prepare(load_scenario(scenario)).executor for name, scenario in SCENARIOS.items()}
     assert {made[name].name for name in EXECUTORS} == set(EXECUTORS)
     trainers = {type(executor._trainer) for executor in made.values() if isinstance(executor, ClientExecutor)}
-    assert trainers == concrete(ClientTrainer)
+    assert SubmodelTrainer in trainers <= concrete(ClientTrainer)
+    assert any(issubclass(trainer, AnalyticTrainer) for trainer in trainers)
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def test_a_worker_with_other_code_refuses(tmp_path):
 
 def started(tmp_path, out):
     """Start a study that would last for minutes; return it when its first run is at work."""
-    base = {**BASE, "protocol": {**BASE["protocol"], "wakes": 3000}}
+    base = {**BASE, "protocol": {**BASE["protocol"], "wakes": 600}}
     study = subprocess.Popen(
         command(study_file(tmp_path, base=base, axes=FANOUT), "--jobs", 2, "--out", out),
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
