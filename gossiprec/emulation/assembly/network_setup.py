@@ -226,7 +226,7 @@ def _rates(scenario: Scenario, protocol: Protocol, direction: str, purpose: int)
         )
     coordinator = scenario.network.bandwidth.coordinator
     centre = math.inf if coordinator is None else coordinator
-    return np.append(rates, [centre] * protocol.has_coordinator)
+    return np.append(rates, [centre] * protocol.n_servers)
 
 
 def _work(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> ComputeTime | None:

@@ -80,7 +80,7 @@ class Protocol(ABC):
         self.options = options
         self.n_users = n_users
         self.seed = seed
-        self.availability = availability or Availability.always_online(n_users + self.has_coordinator)
+        self.availability = availability or Availability.always_online(self.n_nodes)
         self.profiles = profiles
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -116,9 +116,14 @@ class Protocol(ABC):
         return self.mode_of(self.options) == "client-updates"
 
     @property
+    def n_servers(self) -> int:
+        """Number of nodes without a user, which come after the users' nodes."""
+        return int(self.has_coordinator)
+
+    @property
     def n_nodes(self) -> int:
-        """Number of nodes, including the coordinator."""
-        return self.n_users + self.has_coordinator
+        """Number of nodes, including those without a user."""
+        return self.n_users + self.n_servers
 
     @property
     def roles(self) -> I64:

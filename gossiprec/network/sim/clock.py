@@ -24,7 +24,7 @@ class WakeClock:
     Parameters
     ----------
     node_ids : sequence of int
-        The nodes that wake.
+        The nodes that wake, ascending.
     mean : float
         Mean interval, in virtual time.
     distribution : {'exponential', 'constant'}
@@ -51,6 +51,8 @@ class WakeClock:
         self._redraw = redraw
         self._seed = seed
         self._offset = node_ids[0]
+        gaps = node_ids[-1] - node_ids[0] != len(node_ids) - 1
+        self._places = {node: place for place, node in enumerate(node_ids)} if gaps else None
 
     @functools.cached_property
     def _streams(self) -> NodeStreams:  # a list per node, which callers that only need sizes do not build
@@ -71,7 +73,8 @@ class WakeClock:
 
     def next_interval(self, node: int) -> float:
         """Return the time from the node's last wake (or from the start) to its next."""
-        interval: float = self._streams.next_draw(node - self._offset)
+        place = node - self._offset if self._places is None else self._places[node]
+        interval: float = self._streams.next_draw(place)
         return interval
 
 
