@@ -33,10 +33,11 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
     mode.check_scenario(scenario, problems)
     plain = scenario.resolved()
     nodes_meet_none = mode.sends_messages and not peers_meet
+    has_heads = plain["protocol"].get("head") == "server"
     for path, message in (
         *_protocol_contradictions(scenario, plain),
-        *_useless_observers(plain["observers"] if nodes_meet_none else ()),
-        *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet),
+        *_useless_observers(plain["observers"] if nodes_meet_none else (), has_heads=has_heads),
+        *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet or has_heads),
         *_repeated_entries(plain),
         *change_problems(scenario),
         *_units_without_seconds(scenario, plain),
@@ -69,14 +70,20 @@ def _protocol_contradictions(scenario: Scenario, plain: dict[str, Any]) -> Itera
         )
 
 
-def _useless_observers(observers: Iterable[dict[str, Any]]) -> Iterator[tuple[KeyPath, str]]:
+def _useless_observers(
+    observers: Iterable[dict[str, Any]], *, has_heads: bool
+) -> Iterator[tuple[KeyPath, str]]:
     """Yield the observers at nodes that receive no models from other nodes."""
+    without = (
+        "only heads without a user receive models of users, and they are no observers; set protocol.head: user"
+        if has_heads
+        else "with a coordinator nodes receive no models from other nodes and can find nothing; set who: coordinator"
+    )
     for index, entry in enumerate(observers):
-        if entry.get("who") in ("single", "coalition"):
+        if entry.get("who") in ("single", "coalition") or (has_heads and entry.get("who")):
             yield (
                 ("observers", index, "who"),
-                f"found {entry['who']!r}, but with a coordinator nodes receive no models from other nodes "
-                "and can find nothing; set who: coordinator",
+                f"found {entry['who']!r}, but {without}",
             )
 
 

@@ -132,7 +132,9 @@ def build_scenario(
     if scenario is not None:
         protocol, model = things.protocols[scenario.protocol.name], things.models[scenario.model.name]
         mode = choose_mode_of_class(protocol, scenario.protocol.options)
-        check_sections(scenario, problems, mode=mode, peers_meet=getattr(protocol, "peers_meet", True))
+        users_meet = getattr(protocol, "users_meet", None)
+        peers_meet = users_meet is None or users_meet(scenario.protocol.options)
+        check_sections(scenario, problems, mode=mode, peers_meet=peers_meet)
         check_interaction_graph(scenario, problems, mode=mode, model=model)
         check_attack_sections(scenario, problems, attacks=things.attacks)
         check_portable(scenario, problems, mode=mode, attacks=things.attacks)

@@ -42,7 +42,7 @@ DRAWN = {
 """One scenario of each look, if possible one whose data are everywhere: drawing takes longer than a run of a second."""
 DEAR = {"dp-sgd", "share-less"}
 """Policies under which plain torch takes many steps: one for each sample, or those of fictive users."""
-LENGTH = {"fedavg": "rounds", "central": "epochs"}
+LENGTH = {"fedavg": "rounds", "semi-decentralised": "rounds", "central": "epochs"}
 
 
 def shortened(path):

@@ -29,6 +29,8 @@ OPTIONS = {
     ],
     "pers-gossip": [{"wakes": 5}],
     "epidemic": [{"wakes": 5}, {"wakes": 5, "receivers": 1, "merge": "samples"}],
+    "push-pull": [{"wakes": 5}, {"wakes": 5, "exchange": "pull", "receivers": 2, "merge": "samples"}],
+    "semi-decentralised": [{"rounds": 5}, {"rounds": 5, "head": "server", "merge": "mean", "fanout": 2}],
     "fedavg": [
         {"rounds": 5},
         {"rounds": 5, "round": {"deadline": 1.0, "give_up": 2.0, "late": "discard"}},
@@ -102,6 +104,15 @@ class AnswersUnannounced(Gossip):
         return () if message else ((node + 1) % self.n_users,)
 
 
+class AnswersWithoutEnd(Gossip):
+    max_answers = 20
+    behaviours = (Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.PUSH, Op.BLEND)),)
+    messages_per_wake = None
+
+    def on_receive(self, message):
+        return [message.reply()]
+
+
 class Weightless(Gossip):
     def merge_weights(self, n_positives):
         return n_positives - 1.0
@@ -156,6 +167,7 @@ BROKEN = {
     MergesTwice: "Merge only on a receive, once.* Node 0 merges what it receives 2 times",
     NeverPushes: "send by a push.* Node 0 wakes, but Op.PUSH is not in its on_wake",
     AnswersUnannounced: r"Declare by `replies` whether.* It declares False, and nodes \[0, 1, 2, 3, 4, 5\] send",
+    AnswersWithoutEnd: r"at virtual time .*: found more than 20 messages that follow from one wake",
     Weightless: r"Give the models of each node a weight.* Found \[0",
     SaysNothing: "send at least one message.* On an instant network nothing was sent",
     SaysLessThanAnnounced: "On an instant network 30 messages were sent by 30 wakes, not 2 by each",

@@ -31,6 +31,7 @@ options = SimpleNamespace(path=json.__file__)
 
 RUN = """
 check_protocol(RingGossip, {"wakes": 5})
+check_protocol(Offers, {"wakes": 5})
 RELEVANCE["margin"] = margin
 scores = margin(np.float32([[1, 2, 4]]), np.float32([[0.5, -1]]))
 run = simulate(json.loads(sys.argv[1]), out=sys.argv[2], track=["lines"])

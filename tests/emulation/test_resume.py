@@ -63,6 +63,8 @@ def test_every_protocol_is_tried():
     elsewhere = {
         "central": "tests/emulation/test_central_runs.py",
         "epidemic": "tests/protocols/test_epidemic.py",
+        "push-pull": "tests/protocols/test_push_pull.py",
+        "semi-decentralised": "tests/protocols/test_semi_decentralised.py",
     }
     assert {*RUNS, *elsewhere} == set(PROTOCOLS)
 

@@ -40,6 +40,8 @@ WORLDS = {
     "away": {"churn": AWAY, "network": SLOW, **LARGE},
     "ring": {"protocol": RING, **LARGE},
     "epidemic": {"protocol": {"name": "epidemic", "receivers": 2, "wakes": 6}, **LARGE},
+    "push-pull": {"protocol": {"name": "push-pull", "exchange": "pull", "wakes": 6}, "network": SLOW},
+    "heads": {"protocol": {"name": "semi-decentralised", "rounds": 6}, "network": SLOW, **LARGE},
     "lists": LISTS,
     "half": {"executor": {"name": "reference", "storage": "float16"}, **LARGE},
     "hiding": {"policies": HIDING, "observers": [SINGLE, {**COALITIONS, "fictive_user": "own_embedding"}]},

@@ -25,6 +25,8 @@ from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.testing import check_adversary, check_aggregator, check_attack, check_model, check_policy
 from gossiprec.models import MODELS
 from gossiprec.defences import POLICIES
+from gossiprec.network.protocols import PROTOCOLS
+from gossiprec.testing import check_protocol
 check_model(MODELS["distance-mf"])
 check_model(MODELS["perceptron"])
 check_model(MODELS["attribute-towers"], {"users": ["gender", "occupation"]})
@@ -34,6 +36,7 @@ check_adversary(ATTACKS["probe"])
 check_policy(POLICIES["coarse"], {"step": 0.05})
 check_policy(POLICIES["own-items"])
 check_policy(POLICIES["pairwise-masks"])
+check_protocol(PROTOCOLS["offers"], {"wakes": 5})
 """
 DIVIDED = """
 import json
@@ -144,6 +147,27 @@ def test_attributes_that_the_data_lack_are_refused(environment, tmp_path, table,
 
 
 @pytest.mark.slow
+def test_a_protocol_that_answers_passes_the_full_set(environment, tmp_path):
+    protocol = {"name": "offers", "receivers": 3, "wakes": 8, "patience": 1.5}
+    network = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1, "duplication": 0.1}
+    scenario = often(protocol=protocol, network=network, training={"eps": 1e-3})
+    (tmp_path / "mine.json").write_text(json.dumps(scenario))
+
+    def step(name):
+        command = [sys.executable, "-m", "tests.plugins.full_set", "mine.json", ".", name]
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    assert step("begin").returncode == -signal.SIGKILL
+    done = step("check")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("all done\n")
+    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
+    assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", IN_PARTS)
 def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_path, policy):
     """Run on every executor, killed and resumed, replayed, on two Ray shards, in a study, and in a report."""
@@ -235,7 +259,7 @@ def test_it_keeps_the_contracts(environment):
 
 
 @pytest.mark.parametrize(
-    "name", ["distance_mf", "last_heard", "probe", "coarse", "pairwise_masks", "own_items", "keep_if_better"]
+    "name", ["distance_mf", "last_heard", "probe", "coarse", "pairwise_masks", "own_items", "offers", "keep_if_better"]
 )
 def test_the_pages_show_it_as_it_is(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()

@@ -226,3 +226,25 @@ def test_the_fraction_met_is_foretold_for_random_views_alone():
 def test_contradictory_options_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):
         make_test_protocol("rand-gossip", 10, **options)
+
+
+@pytest.mark.parametrize(
+    ("average", "shares"), [("pairwise", [1 / 8, 1 / 8, 1 / 4, 1 / 2]), ("all", [1 / 4] * 4)]
+)
+def test_shares_of_three_arrivals_are_as_documented(average, shares):
+    """The merge weights of the planner, multiplied up: a pairwise average is not the mean of what arrived."""
+    made = make_test_protocol(
+        "rand-gossip", 4, fanout=3, average=average, merge="mean", view={"size": 3}, wakes=1
+    )
+    (segment,), _ = record_tape(made, latency=100.0)
+    program = make_test_planner(made, inline=False).plan(segment).program
+    received = np.flatnonzero(program.node == 0)
+    keeps = [
+        k
+        for t in received
+        for k in program.merge_keep[program.merge_offsets[t] : program.merge_offsets[t + 1]]
+    ]
+    found = [1.0]
+    for keep in keeps:
+        found = [*(share * float(keep) for share in found), 1.0 - float(keep)]
+    np.testing.assert_allclose(found, shares, rtol=1e-6)

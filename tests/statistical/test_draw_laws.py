@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.base.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
+from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.network.overlay.views import PoissonRefresh, RandomViews
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.network.sim.distributions import Constant, Exponential
@@ -195,6 +196,35 @@ def test_an_epidemic_meets_the_fraction_that_it_predicts():
 
     assert met == pytest.approx(control.predicted_fraction_met(60), abs=0.012)
     assert len(segment.receiver) == 300 * 60 * 2
+
+
+def fraction_met(control, n_users):
+    """Return the share of pairs of users' nodes of which one has received a model of the other."""
+    (segment,), _ = record_tape(control)
+    arrived = segment.kind == TapeEvent.DELIVER
+    pairs = np.stack([segment.node[arrived], segment.sender[segment.message[arrived]]])
+    pairs = pairs[:, (pairs < n_users).all(axis=0)]
+    return len(np.unique(pairs, axis=1).T) / (n_users * (n_users - 1))
+
+
+@pytest.mark.parametrize("options", [{}, {"exchange": "pull", "receivers": 2}], ids=["push-pull", "pull"])
+def test_push_pull_meets_the_fraction_that_it_predicts(options):
+    """As above; an exchange decides two pairs together, which at most doubles chance's variance."""
+    control = make_test_protocol("push-pull", 300, wakes=60, **options)
+
+    assert fraction_met(control, 300) == pytest.approx(control.predicted_fraction_met(60), abs=0.017)
+
+
+@pytest.mark.parametrize("rounds", [1, 6, 20])
+def test_heads_meet_the_fraction_that_they_predict(rounds):
+    """Clusters are certain; of the share of 40 * 39 pairs of heads chance decides 0.5 / sqrt(40 * 39) = 0.013."""
+    options = {"clusters": 40, "fanout": 3, "rounds": rounds}
+    control = make_test_protocol("semi-decentralised", 120, **options)
+
+    share_of_heads = 40 * 39 / (120 * 119)
+    predicted = control.predicted_fraction_met(rounds)
+    assert fraction_met(control, 120) == pytest.approx(predicted, abs=3 * 0.013 * share_of_heads)
+    assert predicted > 2 * 80 / (120 * 119)
 
 
 def test_fedavg_asks_every_client_equally_often():

@@ -115,6 +115,11 @@ class Protocol(ABC):
         """Whether the run mode is the one of clients' updates; deprecated, like :attr:`holds_all_data`."""
         return self.mode_of(self.options) == "client-updates"
 
+    @classmethod
+    def users_meet(cls, options: Any) -> bool:
+        """Return whether users' nodes receive one another's models under some options."""
+        return cls.peers_meet
+
     @property
     def n_servers(self) -> int:
         """Number of nodes without a user, which come after the users' nodes."""

@@ -53,7 +53,9 @@ class SemiDecentralisedOptions(Options):
     @model_validator(mode="after")
     def _heads_fit(self) -> SemiDecentralisedOptions:
         if self.heads is not None and self.head == "server":
-            raise ValueError("heads: found nodes of users, but head is server; remove heads, or set head to user")
+            raise ValueError(
+                "heads: found nodes of users, but head is server; remove heads, or set head to user"
+            )
         if self.heads is not None and len(set(self.heads)) != self.clusters:
             raise ValueError(
                 f"heads: found {len(set(self.heads))} different nodes; expected one for each of {self.clusters} "
@@ -94,10 +96,10 @@ class SemiDecentralised(Protocol):
         """One per cluster, if heads have no user."""
         return self.options.clusters if self.options.head == "server" else 0
 
-    @property
-    def peers_meet(self) -> bool:  # type: ignore[override]
-        """Whether heads are users' nodes."""
-        return self.options.head == "user"
+    @classmethod
+    def users_meet(cls, options: SemiDecentralisedOptions) -> bool:
+        """Return whether heads are users' nodes."""
+        return options.head == "user"
 
     @functools.cached_property
     def heads(self) -> list[int]:
@@ -136,7 +138,9 @@ class SemiDecentralised(Protocol):
     def clock(self) -> WakeClock:
         """One clock per head."""
         wake = self.options.wake
-        return WakeClock(self.heads, mean=wake.mean, distribution=wake.law, redraw=wake.redraw, seed=self.seed)
+        return WakeClock(
+            self.heads, mean=wake.mean, distribution=wake.law, redraw=wake.redraw, seed=self.seed
+        )
 
     @property
     def wakes(self) -> int:
@@ -192,7 +196,7 @@ class SemiDecentralised(Protocol):
         It is ``(2 (N - C) + C (C - 1) (1 - (1 - s / (C - 1))**V)) / (N (N - 1))``: from its first round on each member
         has met its head, and each head its members. If heads have no user, no user's node meets another.
         """
-        if not self.peers_meet:
+        if not self.users_meet(self.options):
             return None
         n, heads = self.n_users, len(self.heads)
         in_clusters = 2 * (n - heads) * min(1.0, rounds)
