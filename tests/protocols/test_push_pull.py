@@ -65,5 +65,5 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path):
 
 @pytest.mark.parametrize("size", [-5, 0])
 def test_sizes_of_requests_below_one_byte_are_refused(size):
-    with pytest.raises(ScenarioError, match=r"protocol.request_bytes: .*greater than 0"):
+    with pytest.raises(ScenarioError, match=r"protocol.request_bytes: .*greater than or equal to 1"):
         load_scenario(tiny(protocol={**PULL, "request_bytes": size}))
