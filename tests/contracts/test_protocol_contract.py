@@ -106,7 +106,7 @@ class AnswersUnannounced(Gossip):
 
 class AnswersWithoutEnd(Gossip):
     max_answers = 20
-    behaviours = (Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.PUSH, Op.BLEND)),)
+    role_behaviours = (Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.PUSH, Op.BLEND)),)
     messages_per_wake = None
 
     def on_receive(self, message):

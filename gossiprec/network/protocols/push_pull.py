@@ -54,7 +54,7 @@ class PushPull(Epidemic):
         return {REQUEST: self.options.request_bytes} if self.options.exchange == "pull" else {}
 
     @property
-    def behaviours(self) -> Sequence[Behaviour]:
+    def role_behaviours(self) -> Sequence[Behaviour]:
         """A model is answered with the version from before it is merged, so that both nodes merge the same two."""
         if self.options.exchange == "pull":
             return [Behaviour((Op.TRAIN,), (Op.BLEND,), on={REQUEST: (Op.PUSH,)})]

@@ -126,7 +126,7 @@ class SemiDecentralised(Protocol):
         return roles
 
     @property
-    def behaviours(self) -> Sequence[Behaviour]:
+    def role_behaviours(self) -> Sequence[Behaviour]:
         """Members adopt what they receive; heads pool it."""
         on_wake = (Op.PUSH,) if self.options.head == "server" else (Op.TRAIN, Op.PUSH)
         return [
