@@ -70,6 +70,6 @@ class PushPull(Epidemic):
         return [message.reply()] if message.kind in (REQUEST, PUSH) else ()
 
     def predicted_fraction_met(self, rounds: float) -> float:
-        """Return ``1 - (1 - s / (N - 1))**(k V)`` after V wakes; k is 2, for both of a pair can begin, or 1 for pull."""
+        """Return ``1 - (1 - s / (N - 1))**(k V)`` after V wakes; k is 2, since both of a pair can begin (pull: 1)."""
         missed = 1.0 - self.options.receivers / (self.n_users - 1)
         return 1.0 - math.pow(missed, rounds if self.options.exchange == "pull" else 2.0 * rounds)
