@@ -259,7 +259,17 @@ def test_it_keeps_the_contracts(environment):
 
 
 @pytest.mark.parametrize(
-    "name", ["distance_mf", "last_heard", "probe", "coarse", "pairwise_masks", "own_items", "offers", "keep_if_better"]
+    "name",
+    [
+        "distance_mf",
+        "last_heard",
+        "probe",
+        "coarse",
+        "pairwise_masks",
+        "own_items",
+        "offers",
+        "keep_if_better",
+    ],
 )
 def test_the_pages_show_it_as_it_is(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()

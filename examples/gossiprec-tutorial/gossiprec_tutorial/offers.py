@@ -24,9 +24,7 @@ class Offers(Epidemic):
 
     Options = OffersOptions
     messages_per_wake = view_size = None  # they depend on what arrives
-    role_behaviours = (
-        Behaviour(on_wake=(Op.TRAIN,), on_receive=(Op.BLEND,), on={OFFER: (), WANT: (Op.PUSH,)}),
-    )
+    role_behaviours = (Behaviour((Op.TRAIN,), (Op.BLEND,), on={OFFER: (), WANT: (Op.PUSH,)}),)
 
     def __init__(self, options, **setting):
         super().__init__(options, **setting)
