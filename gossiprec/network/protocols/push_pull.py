@@ -38,8 +38,8 @@ class PushPullOptions(EpidemicOptions):
 class PushPull(Epidemic):
     """On wake: train, and send the model, or a request, to random nodes. On receive: answer with the own model."""
 
-    Options = PushPullOptions  # type: ignore[assignment]
-    options: PushPullOptions  # type: ignore[assignment]
+    Options = PushPullOptions
+    options: PushPullOptions
     messages_per_wake = None
     view_size = None
 

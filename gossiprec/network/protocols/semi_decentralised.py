@@ -171,7 +171,8 @@ class SemiDecentralised(Protocol):
         self._wakes[node] = number + 1
         others = [head for head in self.heads if head != node]
         draw = generator(self.seed, "heads", node, number)
-        peers = draw.choice(len(others), self.options.fanout, replace=False) if self.options.fanout else []
+        count = self.options.fanout
+        peers: list[int] = draw.choice(len(others), count, replace=False).tolist() if count else []
         return [
             *[Send(member, TASK) for member in self.members[node]],
             *[Send(others[peer], GOSSIP) for peer in peers],
