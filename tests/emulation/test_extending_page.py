@@ -46,7 +46,7 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 @pytest.mark.slow
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     code = "\n".join([IMPORTS, OPTIONS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
     scenario = tiny(
         protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},
