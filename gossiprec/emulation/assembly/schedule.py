@@ -393,9 +393,10 @@ def build_and_schedule(
         check_evaluation(scenario, split)
         protocol = make_protocol(scenario, split)
         check_train_loss(scenario, choose_mode(protocol))
-        check_rounds(scenario, protocol.horizon / protocol.clock.mean / protocol.wakes_per_round)
     n_wakes, per_wake = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
     check_event_memory(n_wakes, per_wake)
+    if scenario.stop is not None or scenario.changes:
+        check_rounds(scenario, protocol.horizon / protocol.clock.mean / protocol.wakes_per_round)
     with stopwatch("control"):
         availability = make_availability(scenario, protocol, progress.phase, split.n_users)
         protocol = make_protocol(scenario, split, availability)
