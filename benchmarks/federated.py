@@ -65,9 +65,9 @@ from gossiprec.compute.executors.clients import TrainingTask
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.estimate.memory import peak_rss_mib
-from gossiprec.federated.base import ClientContext
+from gossiprec.federated import ClientContext
 from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
+from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
 from gossiprec.scenario import Scenario, load_scenario
 
 PASSES, SLICE, NAIVE = 5, 256, 48

@@ -15,8 +15,7 @@ import time
 import numpy as np
 from common import emit, median
 
-from gossiprec.rules.aggregators import Inbox, make_aggregator
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import Inbox, ModelDelta, make_aggregator
 
 TOUCHED = {"over": "touched"}
 RULES = {

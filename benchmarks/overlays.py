@@ -18,7 +18,7 @@ import numpy as np
 from common import emit, median
 
 from gossiprec.base.ragged import Ragged
-from gossiprec.network.overlay.base import UserProfiles, first_contact_matrix
+from gossiprec.network.overlay import UserProfiles, first_contact_matrix
 from gossiprec.network.protocols.rand_gossip import RandGossip, RandGossipOptions
 
 VIEWS: dict[str, dict[str, Any]] = {

@@ -47,8 +47,7 @@ def scenario_of(nodes: int, items: int, rounds: int, ring: int | None, **executo
 
 def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) -> None:
     """Plan a run as shard 0 of the given number of shards, and return the counts of sent rows."""
-    from gossiprec.compute.shards import InProcessChannel, Mailbox
-    from gossiprec.compute.shards.row_routing import ShardContext
+    from gossiprec.compute.shards import InProcessChannel, Mailbox, ShardContext
     from gossiprec.emulation import prepare
     from gossiprec.scenario import load_scenario
 

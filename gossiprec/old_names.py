@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NAMES: Mapping[str, Mapping[str, str]] = {
-    "gossiprec.rules.aggregators.base": {"Change": "ModelDelta"},
-    "gossiprec.adversaries.attacks.base": {"Guesses": "MembershipGuesses", "World": "AttackContext"},
+    "gossiprec.rules.aggregators": {"Change": "ModelDelta"},
+    "gossiprec.adversaries.attacks": {"Guesses": "MembershipGuesses", "World": "AttackContext"},
     "gossiprec.compute.messages": {"Outgoing": "OutgoingTransforms", "Payload": "MessagePayload"},
-    "gossiprec.data.split_helpers": {"partition": "split_by_position"},
+    "gossiprec.data.split": {"partition": "split_by_position"},
     "gossiprec.emulation.estimate.memory": {"Extent": "MemoryInputs"},
     "gossiprec.figures.figure_files": {"Wishes": "FigureOptions", "wishing": "figure_options"},
     "gossiprec.network.graphs.centrality": {
@@ -35,17 +35,15 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "gossiprec.models.base": {"Block": "ParameterBlock", "Role": "BlockRole"},
     "gossiprec.models.base.kernel_interface": {"Asked": "AdversaryQueries", "Kernels": "ModelKernels"},
     "gossiprec.models.base.parameter_blocks": {"Block": "ParameterBlock", "Role": "BlockRole"},
-    "gossiprec.network.overlay.view_exchange": {"Exchange": "ExchangedViews"},
+    "gossiprec.network.overlay": {"Exchange": "ExchangedViews"},
     "gossiprec.federated.pdc_frs.contribution": {"contribute": "perturb_items"},
-    "gossiprec.federated": {"Between": "CoordinatorHook", "Known": "CoordinatorContext"},
-    "gossiprec.federated.base": {
-        "AtHand": "ClientContext",
+    "gossiprec.federated": {
         "Between": "CoordinatorHook",
         "Known": "CoordinatorContext",
+        "AtHand": "ClientContext",
     },
     "gossiprec.base.options": {"OneOf": "RegisteredOptions"},
     "gossiprec.rules.servers": {"Answers": "ClientAnswers", "Round": "RoundContext"},
-    "gossiprec.rules.servers.base": {"Answers": "ClientAnswers", "Round": "RoundContext"},
 }
 """Present name of each old name, by the module that holds it."""
 

@@ -14,7 +14,7 @@ os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
-from gossiprec.base.cache_dir import cache_dir  # noqa: E402
+from gossiprec.base.machine import cache_dir  # noqa: E402
 
 # How long an example takes says how busy the machine is; timings belong to benchmarks.
 settings.register_profile("gossiprec", deadline=None, suppress_health_check=[HealthCheck.too_slow])

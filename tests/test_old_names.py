@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.base import Attack, AttackContext, AttackMemoryInputs
+from gossiprec.adversaries.attacks import Attack, AttackContext, AttackMemoryInputs
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
 from gossiprec.adversaries.attacks.scoring_attack import ScoringAttack
-from gossiprec.adversaries.poisoners.base import PoisonerContext
+from gossiprec.adversaries.poisoners import PoisonerContext
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.tape import Op
@@ -25,19 +25,19 @@ from gossiprec.emulation.run.execution import FORMER_KEYWORDS, RunKeywords
 from gossiprec.federated import CoordinatorContext, Recommender
 from gossiprec.measures import Measure
 from gossiprec.models import Model
+from gossiprec.models.base import ReductionOptions
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import ModelKernels
-from gossiprec.models.base.model import ReductionOptions
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds import Feed
 from gossiprec.models.lightgcn import ContrastiveLightGCN, LightGCN
-from gossiprec.network.overlay.base import Views
-from gossiprec.network.protocols.base import Protocol
+from gossiprec.network.overlay import Views
+from gossiprec.network.protocols import Protocol
 from gossiprec.network.protocols.gossip import Gossip
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.old_names import NAMES, old_members, old_paths, present_keywords, present_path
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators import Aggregator, Inbox
 from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.runs.reader import EventLog
 from gossiprec.runs.run import Run
@@ -87,7 +87,7 @@ def test_an_old_name_warns_and_is_the_present_object(module, old):
 
 
 def test_a_name_that_never_was_is_an_attribute_error():
-    attacks = importlib.import_module("gossiprec.adversaries.attacks.base")
+    attacks = importlib.import_module("gossiprec.adversaries.attacks")
     with pytest.raises(AttributeError, match="has no attribute 'Wrold'"):
         attacks.Wrold  # noqa: B018
 
@@ -102,7 +102,7 @@ def test_a_plug_in_with_old_imports_is_told_its_own_line(tmp_path):
     script.write_text(
         "from gossiprec.overlay.exchange import Exchange\n"
         "from gossiprec.attacks import ATTACKS\n"
-        "from gossiprec.adversaries.attacks.base import World\n"
+        "from gossiprec.adversaries.attacks import World\n"
     )
     done = subprocess.run(
         [sys.executable, "-W", "always::DeprecationWarning", script],
@@ -115,7 +115,7 @@ def test_a_plug_in_with_old_imports_is_told_its_own_line(tmp_path):
         "plug_in.py:2: DeprecationWarning: gossiprec.attacks is now gossiprec.adversaries.attacks"
         in done.stderr
     )
-    assert "plug_in.py:3: DeprecationWarning: gossiprec.adversaries.attacks.base.World is now" in done.stderr
+    assert "plug_in.py:3: DeprecationWarning: gossiprec.adversaries.attacks.World is now" in done.stderr
 
 
 @old_members(weighs="needs_weights", foresee="allocate")

@@ -72,8 +72,8 @@ def test_imported_names_of_the_readme_exist():
         ("from gossiprec.overlay.exchange import Exchange", [("gossiprec.overlay.exchange", "Exchange")]),
         ("from gossiprec.numerics import optimizers", [("gossiprec.numerics", "optimizers")]),
         (
-            "from gossiprec.data.split_helpers import partition",
-            [("gossiprec.data.split_helpers", "partition")],
+            "from gossiprec.data.split import partition",
+            [("gossiprec.data.split", "partition")],
         ),
         ("from gossiprec.models import MODELS, Model; from gossiprec import simulate", []),
     ],

@@ -1,16 +1,377 @@
-"""The report of the study: one table, the missing runs, and every number as csv."""
+"""The report of the study: one table with a line per row, the missing runs, and every number as csv."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from analysis.all_papers import paper_rows
-from analysis.all_papers.table import LEVELS, METRICS, TableLine, baseline_value, make_table
-from analysis.papers.document import Heading, ParagraphBlock
+import numpy as np
+
+from analysis.all_papers import ATTACKED, WATCHED, PaperRow, paper_rows
+from analysis.papers.comparison import read_by_seed, summary_value
+from analysis.papers.document import Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks
-from analysis.papers.verdict import Runs
+from analysis.papers.tables import DASH
+from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
 from gossiprec.figures.figure_files import Cell
+from gossiprec.runs import Run
+
+Section = Mapping[str, Any]
+
+
+def format_settings(scenario: Section) -> str:
+    """Return model, recommender, training and protocol of a resolved scenario as text."""
+    parts = (
+        _model(scenario["model"]),
+        _added(scenario),
+        _training(scenario),
+        _protocol(scenario),
+    )
+    return "; ".join(part for part in parts if part)
+
+
+def _model(model: Section) -> str:
+    """Return a model's name and sizes."""
+    sizes = [f"d = {model['dim']}"]
+    sizes += (
+        [f"layers {'-'.join(map(str, model['hidden']))}"] if isinstance(model.get("hidden"), list) else []
+    )
+    sizes += [f"{key} {model[key]}" for key in ("layers", "loss") if key in model]
+    return f"{model['name']} ({', '.join(sizes)})"
+
+
+def _added(scenario: Section) -> str:
+    """Return the recommender and the policies, with the options that set the amount of noise."""
+    recommender, found = scenario.get("recommender"), []
+    if recommender:
+        options = [f"{key} {recommender[key]:g}" for key in ("epsilon", "augmented") if key in recommender]
+        found.append(recommender["name"] + (f" ({', '.join(options)})" if options else ""))
+    for policy in scenario.get("policies", ()):
+        scale = f" {policy['noise']} {policy['scale']:g}" if policy.get("scale") else ""
+        found.append(f"{policy['name']}{scale}")
+    return ", ".join(found)
+
+
+def _training(scenario: Section) -> str:
+    """Return the optimizer, its rate, the batches and the negatives."""
+    training, batch = scenario["training"], scenario["training"]["batch_size"]
+    batches = "full batches" if batch in (None, "full") else f"batches of {batch}"
+    return f"{training['optimizer']} {training['learning_rate']:g}, {batches}, {_negatives(scenario)}"
+
+
+def _negatives(scenario: Section) -> str:
+    """Return the number and kind of negatives per positive, if they are drawn."""
+    recommender = scenario.get("recommender") or {}
+    if "local_negatives" in recommender:
+        semi_hard = f" and {recommender['semi_hard']} semi-hard" if "semi_hard" in recommender else ""
+        return f"{recommender['local_negatives']} local{semi_hard} negatives"
+    if scenario["model"].get("loss") == "all":
+        return "all items as negatives"
+    number = scenario["training"]["negatives"]
+    return f"{number} negative{'s' if number > 1 else ''}"
+
+
+def _protocol(scenario: Section) -> str:
+    """Return the number of rounds and epochs, the selected clients, and the aggregation."""
+    protocol, each = scenario["protocol"], scenario["training"]["local_epochs"]
+    if protocol["name"] == "central":
+        return f"{protocol['epochs']} epochs"
+    of = f"of {each} local epoch{'s' if each > 1 else ''}"
+    if "wakes" in protocol:
+        return f"{protocol['wakes']} wakes {of}"
+    return ", ".join([f"{protocol['rounds']} rounds {of}", *_selection(protocol)])
+
+
+def _selection(protocol: Section) -> Iterator[str]:
+    """Yield the clients selected per round, the aggregation rule and the server."""
+    if protocol.get("slice"):
+        yield f"slices of {protocol['slice']}"
+    elif protocol["participation"] < 1:
+        yield f"{100 * protocol['participation']:g} % of the clients each"
+    merge, server = protocol["merge"], protocol.get("server")
+    yield str(merge["name"] if isinstance(merge, Mapping) else merge)
+    if server:
+        yield f"{server['name']} {server['learning_rate']:g} at the coordinator"
+
+
+VALIDATION = "val_recall@20"
+"""The metric that chooses reports."""
+NEAR_BEST = 0.95
+Reading = Callable[[Run], float | None]
+
+
+def summary_reader(*path: str) -> Reading:
+    """Return a function that reads a number of the summary."""
+
+    def read(run: Run) -> float | None:
+        found: float | None = summary_value(run, *path)
+        return found
+
+    return read
+
+
+def utility_reader(metric: str) -> Reading:
+    """Return a function that reads a metric at the report chosen by validation items: ``recall@20[validated]``."""
+    return summary_reader("utility", metric)
+
+
+def cda_reader(entry: str) -> Reading:
+    """Return a function that reads a number of the community attack: ``max_aac``, ``upper_bound``, ``random_bound``."""
+
+    def read(run: Run) -> float | None:
+        found = [
+            one for one in summary_value(run, "attacks") or () if not one["relevance"].startswith("mia-")
+        ]
+        return max(found, key=lambda one: one["max_aac"])[entry] if found else None
+
+    return read
+
+
+@dataclass(frozen=True)
+class MembershipRates:
+    """Quality of membership guesses at their best threshold.
+
+    Attributes
+    ----------
+    advantage : float
+        True positive rate minus false positive rate of the guesses (Yeom et al., CSF 2018).
+    threshold, precision, recall : float
+    """
+
+    advantage: float
+    threshold: float
+    precision: float
+    recall: float
+
+
+def best_membership_rates(run: Run) -> MembershipRates | None:
+    """Return the best membership guesses of a run, or None if there are none."""
+    found = [membership_advantage(one) for one in summary_value(run, "membership") or ()]
+    return max(found, key=lambda one: one.advantage, default=None)
+
+
+def membership_advantage(rates: Mapping[str, Any]) -> MembershipRates:
+    """Return the advantage of the guesses in a summary; 0 if none of them is right."""
+    accuracy, precision, recall = (rates[key] or 0.0 for key in ("accuracy", "precision", "recall"))
+    if not precision:
+        return MembershipRates(0.0, rates["threshold"], 0.0, 0.0)
+    # with b the fraction of members, accuracy is R b + 1 - b - R b (1/P - 1)
+    slope = 1 - 2 * recall + recall / precision
+    had = (1 - accuracy) / slope if slope else 1.0
+    false = recall * had * (1 / precision - 1) / (1 - had) if had < 1 else 0.0
+    return MembershipRates(recall - false, rates["threshold"], precision, recall)
+
+
+def best_advantage(run: Run) -> float | None:
+    """Return the advantage of the best guesses."""
+    found = best_membership_rates(run)
+    return found.advantage if found else None
+
+
+def epochs_per_client(run: Run, upto: float = np.inf) -> float:
+    """Return the mean number of local epochs per client until a given time, or the passes of a central run."""
+    updates = run.events("update")
+    total = float(updates["epochs"][updates["time"] <= upto].sum())
+    return total if is_central(run) else total / summary_value(run, "nodes")
+
+
+def is_central(run: Run) -> bool:
+    """Return whether one place holds all data."""
+    return bool(run.scenario["protocol"]["name"] == "central")
+
+
+def traffic_reader(direction: str) -> Reading:
+    """Return a function that reads the bytes per client and local epoch, ``up`` or ``down`` (equal in gossip)."""
+
+    def read(run: Run) -> float | None:
+        by_way = summary_value(run, "bytes") or {}
+        total = by_way.get(direction, by_way.get("sent"))
+        n_epochs = epochs_per_client(run) * summary_value(run, "nodes")
+        return None if is_central(run) or total is None else total / n_epochs
+
+    return read
+
+
+def rounds_to_near_best(run: Run) -> tuple[int, float] | None:
+    """Return the round and the local epochs per client at which validation first reached 95 % of its best."""
+    columns = run.metrics
+    own = columns["metric"] == VALIDATION
+    if not own.any():
+        return None
+    values = columns["value"][own]
+    first = int(np.argmax(values >= NEAR_BEST * values.max()))
+    return int(columns["round"][own][first]), epochs_per_client(run, float(columns["time"][own][first]))
+
+
+METRICS = ("recall@20", "full_ndcg@20")
+EXPOSURES = ("er@5", "er@20")
+LEVELS = ("popularity", "random")
+UPLOADS = {
+    "contributed sets": ("contribution", "leaks", "cda"),
+    "uploaded vectors": ("told_vectors", "leaks", "likeliest", "cda_of_means"),
+}
+"""User uploads in addition to models, and the summary entry of the attack accuracy that they allow."""
+_LONGEST = 200
+"""Maximum number of characters of a reason."""
+COLUMNS = (
+    GridColumn("row"),
+    GridColumn("settings"),
+    GridColumn("utility", METRICS),
+    GridColumn("exposure under A-hum", EXPOSURES),
+    GridColumn("communities found (CDA)"),
+    GridColumn("items of users found (MIA), advantage"),
+    GridColumn("the adversary sees"),
+    GridColumn("bytes per client and local epoch", ("up", "down")),
+    GridColumn("local epochs to 95 %"),
+    GridColumn("seconds", ("wall", "processor")),
+)
+Numbers = dict[str, PerSeed]
+"""Label of a number to its values by seed."""
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A row with its runs.
+
+    Attributes
+    ----------
+    row : PaperRow
+    runs, reasons : mapping
+        Runs of the whole study by experiment and seed, and the reasons for missing ones.
+    """
+
+    row: PaperRow
+    runs: Runs
+    reasons: Mapping[str, str]
+
+    def runs_by_seed(self, suffix: str = "") -> Mapping[int, Run]:
+        """Return the row's plain runs by seed, or its runs with a suffix of the experiment's name."""
+        return self.runs.get(f"{self.row.runs}{suffix}", {})
+
+    def numbers(self) -> Numbers:
+        """Return all numbers of the row."""
+        plain, attacked = self.runs_by_seed(), self.runs_by_seed(ATTACKED)
+        watched = {} if self.row.unwatched else self.runs_by_seed(WATCHED)
+        found = {metric: read_by_seed(plain, utility_reader(f"{metric}[validated]")) for metric in METRICS}
+        for metric in EXPOSURES:
+            found[metric] = read_by_seed(attacked, utility_reader(f"{metric}[validated]"))
+            found[f"{metric} at the end"] = read_by_seed(attacked, utility_reader(metric))
+        found |= {
+            name: read_by_seed(watched, cda_reader(name))
+            for name in ("max_aac", "upper_bound", "random_bound")
+        }
+        found["advantage"] = read_by_seed(watched, best_advantage)
+        found |= {f"bytes {way}": read_by_seed(plain, traffic_reader(way)) for way in ("up", "down")}
+        near = {seed: at for seed, run in plain.items() if (at := rounds_to_near_best(run)) is not None}
+        found["rounds to 95 %"] = {seed: float(at[0]) for seed, at in near.items()}
+        found["local epochs to 95 %"] = {seed: at[1] for seed, at in near.items()}
+        found["local epochs"] = read_by_seed(plain, epochs_per_client)
+        for clock in ("wall", "processor"):
+            found[f"{clock} seconds"] = read_by_seed(plain, summary_reader(f"{clock}_seconds"))
+        return found
+
+    def cells(self) -> list[GridCell]:
+        """Return the line of the table."""
+        numbers, plain = self.numbers(), self.runs_by_seed()
+        some = next(iter(plain.values()), None)
+        return [
+            GridCell(self.row.row, (self.row.paper,)),
+            self._settings(some, numbers["local epochs"]),
+            *(_shown(numbers[metric], digits=4) for metric in METRICS),
+            *self._exposure(numbers),
+            self._communities(numbers),
+            self._guesses(numbers),
+            GridCell(self.row.sees),
+            *(_shown(numbers[f"bytes {way}"]) for way in ("up", "down")),
+            self._near_best(numbers, some),
+            *self._seconds(numbers, some),
+        ]
+
+    def _settings(self, some: Run | None, epochs: PerSeed) -> GridCell:
+        if some is None:
+            return _dash(self._missing(""))
+        return GridCell(format_settings(some.scenario), (f"{mean(epochs):.3g} local epochs",))
+
+    def _exposure(self, numbers: Numbers) -> Iterator[GridCell]:
+        for metric in EXPOSURES:
+            last = numbers[f"{metric} at the end"]
+            why = self.row.unattacked or self._missing(ATTACKED) if metric == EXPOSURES[0] else ""
+            small = (f"{mean(last):.3f} at the end",) if last else ()
+            yield _shown(numbers[metric], *small, digits=3, why=why)
+
+    def _communities(self, numbers: Numbers) -> GridCell:
+        bounds = (("upper", "upper_bound"), ("by guessing", "random_bound"))
+        small = (f"{words} {mean(numbers[key]):.3f}" for words, key in bounds if numbers[key])
+        why = self.row.unwatched or self._missing(WATCHED)
+        return _shown(numbers["max_aac"], *small, *self._uploads(), digits=3, why=why)
+
+    def _uploads(self) -> Iterator[str]:
+        """Yield the attack accuracy from user uploads other than models, if there are any."""
+        for words, path in UPLOADS.items():
+            found = read_by_seed(self.runs_by_seed(), summary_reader(*path))
+            if found:
+                yield f"by {words} {mean(found):.3f}"
+
+    def _guesses(self, numbers: Numbers) -> GridCell:
+        best = [
+            found
+            for run in self.runs_by_seed(WATCHED).values()
+            if (found := best_membership_rates(run)) is not None
+        ]
+        small = [
+            f"precision {one.precision:.2f}, recall {one.recall:.2f}, rho {one.threshold:g}" for one in best
+        ]
+        return _shown(numbers["advantage"], *small[:1], digits=3, why=self.row.no_guesses)
+
+    def _near_best(self, numbers: Numbers, some: Run | None) -> GridCell:
+        unit = "wake" if some is not None and "wakes" in some.scenario["protocol"] else "round"
+        rounds = numbers["rounds to 95 %"]
+        small = (f"{unit} {mean(rounds):.0f}",) if rounds else ()
+        return _shown(numbers["local epochs to 95 %"], *small)
+
+    def _seconds(self, numbers: Numbers, some: Run | None) -> Iterator[GridCell]:
+        executor = (f"executor {summary_value(some, 'executor')}",) if some is not None else ()
+        yield _shown(numbers["wall seconds"], *executor)
+        yield _shown(numbers["processor seconds"])
+
+    def _missing(self, end: str) -> str:
+        """Return why an experiment of the row has no run; an empty text if it has one."""
+        return self.reasons.get(f"{self.row.runs}{end}", "")
+
+
+def _shown(values: PerSeed, *small: str, digits: int = 0, why: str = "") -> GridCell:
+    """Return a mean over seeds with half of its 95 % interval, or a dash and the reason."""
+    if not values:
+        return _dash(why)
+    return GridCell(format_mean_text(values, digits), small)
+
+
+def _dash(why: str) -> GridCell:
+    return GridCell(DASH, (" ".join(why.split())[:_LONGEST],) if why else (), kind="not run")
+
+
+def make_table(rows: Iterable[PaperRow], runs: Runs, reasons: Mapping[str, str]) -> Grid:
+    """Return the table: all rows, and below them the orders that need no training."""
+    fields = [TableLine(row, runs, reasons).cells() for row in rows]
+    return Grid("All recommenders", COLUMNS, [*fields, *(_level(order, runs) for order in LEVELS)])
+
+
+def baseline_value(order: str, metric: str, runs: Runs) -> PerSeed:
+    """Return a metric of an order that needs no training, by seed; it is the same in every run that has it."""
+    found: PerSeed = {}
+    for seeds in runs.values():
+        found = {**read_by_seed(seeds, utility_reader(f"{metric}[{order}]")), **found}
+    return dict(sorted(found.items()))
+
+
+def _level(order: str, runs: Runs) -> list[GridCell]:
+    numbers = (baseline_value(order, metric, runs) for metric in METRICS)
+    shown = [GridCell(f"{mean(own):.4f}" if own else DASH) for own in numbers]
+    width = sum(len(column.titles) for column in COLUMNS)
+    return [GridCell(order), GridCell("no training"), *shown, *[GridCell(DASH)] * (width - 2 - len(shown))]
+
 
 CSV_HEADER = ("row", "number", "seed", "value")
 _ABOUT = (

@@ -35,7 +35,7 @@ from gossiprec.figures import style
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, to_percent_series
 from gossiprec.figures.attack_selection import accuracy_distribution, attack_curves
 from gossiprec.figures.figure_files import Cell, write_figure
-from gossiprec.figures.panels import (
+from gossiprec.figures.style import (
     Axis,
     Panel,
     PanelLook,
@@ -84,7 +84,7 @@ class CDAFigure:
     also : tuple of str
         Experiments with which it is compared.
     look : mapping
-        Arguments of :class:`gossiprec.figures.panels.PanelLook`.
+        Arguments of :class:`gossiprec.figures.style.PanelLook`.
     """
 
     caption: str

@@ -16,8 +16,7 @@ import click
 import numpy as np
 
 from gossiprec import open_run, simulate
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Ranking
 from gossiprec.adversaries.attacks.cda import CDA
 from gossiprec.base.arrays import F32
 from gossiprec.base.rng import generator

@@ -40,7 +40,7 @@ from analysis.papers.figures import (
 from analysis.papers.report import PaperReport
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.figures.panels import Axis
+from gossiprec.figures.style import Axis
 from gossiprec.runs import Run
 
 N_BINS = 40

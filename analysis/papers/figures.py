@@ -25,7 +25,7 @@ from analysis.papers.tables import SummaryColumns
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure
-from gossiprec.figures.panels import Axis, Panel, PanelLook, Series, draw_panels
+from gossiprec.figures.style import Axis, Panel, PanelLook, Series, draw_panels
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PaperFigure:
         Maps runs to titles of panels, each with its lines.
     x, y : Axis
     look : mapping
-        Arguments of :class:`gossiprec.figures.panels.PanelLook`.
+        Arguments of :class:`gossiprec.figures.style.PanelLook`.
     """
 
     caption: str
@@ -175,7 +175,7 @@ def method_curves(
 ) -> PaperFigure:
     """Return the figure of methods by epoch, with a panel per metric, given the metrics by title of the panel.
 
-    `look` has further arguments of :class:`gossiprec.figures.panels.PanelLook`.
+    `look` has further arguments of :class:`gossiprec.figures.style.PanelLook`.
     """
 
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:

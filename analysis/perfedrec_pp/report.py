@@ -49,8 +49,7 @@ from analysis.perfedrec_pp import (
     WHOLE,
     central_experiment,
 )
-from gossiprec.figures.panels import Axis
-from gossiprec.figures.style import GREY
+from gossiprec.figures.style import GREY, Axis
 from gossiprec.runs import Run
 
 WORDS = {

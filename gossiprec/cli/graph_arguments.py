@@ -14,8 +14,7 @@ from gossiprec.base.errors import ScenarioError, did_you_mean
 if TYPE_CHECKING:
     import networkx as nx
 
-    from gossiprec.network.overlay.base import Views
-    from gossiprec.network.overlay.view_exchange import ExchangedViews
+    from gossiprec.network.overlay import ExchangedViews, Views
     from gossiprec.network.protocols import Protocol
     from gossiprec.scenario import Scenario
 
@@ -161,8 +160,8 @@ def scenario_graphs(path: str, request: GraphRequest) -> list[NamedGraph]:
 
 
 def _graphs_of(name: str, protocol: Protocol, request: GraphRequest) -> Iterator[NamedGraph]:
+    from gossiprec.network.overlay import ExchangeOptions
     from gossiprec.network.overlay.contacts import ContactViewOptions
-    from gossiprec.network.overlay.view_exchange import ExchangeOptions
     from gossiprec.network.overlay.views import StaticViewOptions
 
     view = getattr(protocol.options, "view", None)
@@ -206,7 +205,7 @@ def _in_contact(name: str, view: Any, protocol: Any, fanout: int, fraction: floa
     """Play the scenario's wakes without models; return all contacts of the trace, and how soon nodes met."""
     import networkx as nx
 
-    from gossiprec.network.overlay.base import OverlayContext
+    from gossiprec.network.overlay import OverlayContext
     from gossiprec.network.overlay.contacts import ContactViews, check_contacts, contact_graph_links
 
     check_contacts(protocol.contacts, view, protocol.horizon)
@@ -219,7 +218,7 @@ def _in_contact(name: str, view: Any, protocol: Any, fanout: int, fraction: floa
 
 def _meetings(views: Views, protocol: Protocol, fraction: float) -> dict[str, Any]:
     """Return the share of nodes that can meet, and the wakes until this fraction has met."""
-    from gossiprec.network.overlay.base import first_contact_matrix, fraction_contacted, time_to_meet
+    from gossiprec.network.overlay import first_contact_matrix, fraction_contacted, time_to_meet
 
     first = first_contact_matrix(views, protocol.clock, protocol.wakes)
     return {"can_meet": fraction_contacted(first), "wakes_to_meet": time_to_meet(first, fraction)}
@@ -227,8 +226,7 @@ def _meetings(views: Views, protocol: Protocol, fraction: float) -> dict[str, An
 
 def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: float) -> NamedGraph:
     """Play the scenario's wakes without models; return the last views, and how soon nodes met."""
-    from gossiprec.network.overlay import SAMPLINGS
-    from gossiprec.network.overlay.base import OverlayContext
+    from gossiprec.network.overlay import SAMPLINGS, OverlayContext
 
     setting = OverlayContext(
         protocol.n_users, fanout, protocol.seed, protocol.availability, protocol.profiles

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gossiprec.emulation import Progress, Status
+    from gossiprec.study.runner import TimeLeft
     from gossiprec.study.task import TaskResult
-    from gossiprec.study.time_left import TimeLeft
 
 
 LINE_EVERY_S = 10.0

@@ -185,7 +185,7 @@ def _run_simulations(
     """Run the open simulations; Ctrl-C and SIGTERM end the study with a hint on how to continue it."""
     from gossiprec.cli.progress import study_progress_display
     from gossiprec.emulation.progress import sigterm_as_interrupt
-    from gossiprec.study.time_left import TimeLeft, estimate_runs, plan_run
+    from gossiprec.study.runner import TimeLeft, estimate_runs, plan_run
 
     planned = {hash_: plan_run(estimate) for hash_, estimate in estimate_runs(todo).items()}
     left = TimeLeft(planned, None if options.address else count_jobs(options.jobs, len(todo)))
@@ -244,7 +244,7 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None
         If the largest run does not fit.
     """
     from gossiprec.base.errors import GossipRecError
-    from gossiprec.study.time_left import estimate_runs
+    from gossiprec.study.runner import estimate_runs
 
     plan = runner.plan
     todo = {simulation.hash for simulation in runner.find_unfinished(stale_runs=stale_runs)}

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
-from gossiprec.federated.base import KernelStep
-from gossiprec.models.base.analytic_gradients import SequenceBatch
+from gossiprec.federated import KernelStep
+from gossiprec.models.base.kernel_interface import SequenceBatch
 from gossiprec.native.jit import NO_DENORMALS, inline, noinline, specialise, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives
 from gossiprec.numerics.flat_ops import axpy, copy_range, fill_range
@@ -214,12 +214,12 @@ class SequenceSamples(NamedTuple):
 
 
 def fill_stub(core, items, slopes, item_slopes, *samples):
-    """Stub for the attribute `fill` of a gradient in :mod:`gossiprec.models.base.analytic_gradients`."""
+    """Stub for the attribute `fill` of a gradient in :mod:`gossiprec.models.base.kernel_interface`."""
     raise NotImplementedError
 
 
 def add_stub(client):
-    """Stub for a recommender's :attr:`gossiprec.federated.base.AnalyticTerm.add`."""
+    """Stub for a recommender's :attr:`gossiprec.federated.AnalyticTerm.add`."""
     raise NotImplementedError
 
 

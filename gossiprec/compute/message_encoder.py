@@ -28,7 +28,7 @@ from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.models.base import BlockRole
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 from gossiprec.runs.checkpoint_state import Stateful
 
 Chain: TypeAlias = list[tuple[str, Transform]]

@@ -13,7 +13,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator, philox_words
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.old_names import forward
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 
 BYTES = 4
 """Bytes of a number in a message, which is a float32."""

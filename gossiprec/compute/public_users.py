@@ -15,7 +15,7 @@ from gossiprec.base.rng import generator
 from gossiprec.compute.scorer import Scorer
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.feeds.base import Feed
-from gossiprec.rules.root_data import RootData, RootDataOptions, mean_of
+from gossiprec.rules import RootData, RootDataOptions, mean_of
 
 
 def choose_public_users(options: RootDataOptions, training_items: Ragged, seed: int, key: str) -> I64:

@@ -17,7 +17,7 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
-from gossiprec.compute.store.base import UpdateRows
+from gossiprec.compute.store import UpdateRows
 
 
 class NotFiniteError(ScenarioError):

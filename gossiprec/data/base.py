@@ -14,8 +14,13 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.options import Count, NoOptions
 from gossiprec.base.options import Options as OptionSet
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import count_items_per_user, first_interactions, select_interactions
+from gossiprec.data.split import (
+    Interactions,
+    Split,
+    count_items_per_user,
+    first_interactions,
+    select_interactions,
+)
 from gossiprec.old_names import old_members
 
 

@@ -14,8 +14,11 @@ import numpy as np
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
-from gossiprec.data.split import CheckIns, Interactions, Split, Transitions
-from gossiprec.data.split_helpers import (
+from gossiprec.data.split import (
+    CheckIns,
+    Interactions,
+    Split,
+    Transitions,
     count_items_per_user,
     first_interactions,
     order_by,

@@ -13,8 +13,9 @@ from gossiprec.base.arrays import F64, I64
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import (
+from gossiprec.data.split import (
+    Interactions,
+    Split,
     count_items_per_user,
     first_interactions,
     last_positions,

@@ -9,8 +9,7 @@ from gossiprec.base.options import LARGEST
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import first_interactions, last_positions, split_by_position
+from gossiprec.data.split import Interactions, Split, first_interactions, last_positions, split_by_position
 
 
 @SPLITS.register("leave_last_k")

@@ -14,8 +14,7 @@ from gossiprec.base.features import FeatureFile, FeatureFiles, FeatureTable
 from gossiprec.base.options import Options
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
-from gossiprec.data.split import Interactions, Split, display_name
-from gossiprec.data.split_helpers import extract_sequences
+from gossiprec.data.split import Interactions, Split, display_name, extract_sequences
 
 
 def validate_dataset_options(

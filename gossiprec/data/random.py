@@ -11,8 +11,9 @@ from gossiprec.base.arrays import I64
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import (
+from gossiprec.data.split import (
+    Interactions,
+    Split,
     count_items_per_user,
     first_interactions,
     random_positions,

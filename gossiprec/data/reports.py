@@ -22,8 +22,7 @@ from gossiprec.data.file import DelimitedFile
 from gossiprec.data.format_detection import DELIMITER_NAMES, MEANINGS
 from gossiprec.data.loading import load_and_split, validate_dataset_options
 from gossiprec.data.parsed_file import ParsedFile
-from gossiprec.data.split import CheckIns, Interactions, Split
-from gossiprec.data.split_helpers import first_interactions
+from gossiprec.data.split import CheckIns, Interactions, Split, first_interactions
 from gossiprec.measures.communities import jaccard_blocks
 
 COMPARED_USERS = 5000

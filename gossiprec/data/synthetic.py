@@ -19,8 +19,13 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset, SyntheticSizes
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import count_items_per_user, first_interactions, split_by_position
+from gossiprec.data.split import (
+    Interactions,
+    Split,
+    count_items_per_user,
+    first_interactions,
+    split_by_position,
+)
 
 USERS_PER_BLOCK = 4096
 ROUNDS = 5

@@ -18,8 +18,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import purpose_id
 from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, RowTransform
-from gossiprec.defences import POLICIES
-from gossiprec.defences.base import Policy
+from gossiprec.defences import POLICIES, Policy
 from gossiprec.models.base import Layout, Model
 
 SHIFTED = purpose_id("chunks")

@@ -19,8 +19,10 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.local_update import NO_LIMIT, NodeSettings, TrainingSettings
-from gossiprec.defences import POLICIES
-from gossiprec.defences.accounting import (
+from gossiprec.defences import (
+    POLICIES,
+    Policy,
+    PrivacySpent,
     compute_epsilon,
     compute_epsilons,
     max_epochs,
@@ -28,7 +30,6 @@ from gossiprec.defences.accounting import (
     min_noise_multiplier,
     round_up_float32,
 )
-from gossiprec.defences.base import Policy, PrivacySpent
 from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import Layout
 

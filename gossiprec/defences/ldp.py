@@ -5,7 +5,7 @@ References
 FedCL: clip to L1 norm 1, Laplace noise of scale ``2 delta / epsilon``; PerFedRec++: clip to a largest absolute value,
 Laplace noise, and for an upload an epsilon of ``2 delta / lambda``, which holds for each number. C. Dwork,
 A. Roth, "The algorithmic foundations of differential privacy", 2014, theorems 3.6 (Laplace) and 3.16 (composition);
-for the Gaussian :mod:`gossiprec.defences.accounting`.
+for the Gaussian :mod:`gossiprec.defences`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, PushContext, Transform
 from gossiprec.compute.plan.tape import MERGING, Behaviour, Op
-from gossiprec.defences import POLICIES
-from gossiprec.defences.accounting import compute_epsilons
-from gossiprec.defences.base import Policy, PrivacySpent
+from gossiprec.defences import POLICIES, Policy, PrivacySpent, compute_epsilons
 
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 ACCOUNTED = {"laplace": "l1", "gaussian": "l2"}

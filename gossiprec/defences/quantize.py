@@ -18,8 +18,7 @@ from pydantic import Field
 from gossiprec.base.options import Options
 from gossiprec.base.rng import purpose_id
 from gossiprec.compute.messages import BYTES, MessagePayload, MessageSize, PushedRows, RowTransform
-from gossiprec.defences import POLICIES
-from gossiprec.defences.base import Policy
+from gossiprec.defences import POLICIES, Policy
 
 ROUNDED = purpose_id("quantize")
 

@@ -7,11 +7,9 @@ from pydantic import model_validator
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Count, Options, registered_name
 from gossiprec.compute.plan.tape import MERGING, Behaviour, Op
-from gossiprec.defences import POLICIES
-from gossiprec.defences.base import Policy
-from gossiprec.rules.aggregators import InboxConfig, Rule, make_aggregator, reject_delta_rules
-from gossiprec.rules.aggregators.base import Invalid
-from gossiprec.rules.root_data import UsesRootData
+from gossiprec.defences import POLICIES, Policy
+from gossiprec.rules import UsesRootData
+from gossiprec.rules.aggregators import InboxConfig, Invalid, Rule, make_aggregator, reject_delta_rules
 
 
 class RobustMergeOptions(Options):

@@ -16,8 +16,7 @@ from gossiprec.base.arrays import I64
 from gossiprec.base.options import Options
 from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.messages import Transform, WithholdUserRow
-from gossiprec.defences import POLICIES
-from gossiprec.defences.base import Policy
+from gossiprec.defences import POLICIES, Policy
 
 
 class ShareLessOptions(Options):

@@ -22,7 +22,7 @@ from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import purpose_id
 from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, RowTransform
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.defences.base import Policy
+from gossiprec.defences import Policy
 from gossiprec.models.base import Layout, Model
 
 CHOSEN = purpose_id("random-k")

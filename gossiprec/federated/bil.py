@@ -17,8 +17,7 @@ from pydantic import Field
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import ClientContext, PersonalModels, Recommender
+from gossiprec.federated import RECOMMENDERS, ClientContext, PersonalModels, Recommender
 from gossiprec.federated.fed_softmax import NONE, check_vector_model
 from gossiprec.federated.user_vectors import complement_by_rank, item_table
 from gossiprec.models.base import Layout
@@ -26,7 +25,7 @@ from gossiprec.models.base.contrastive import TINY, normalise_embeddings
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
-from gossiprec.rules.servers.base import Extras
+from gossiprec.rules.servers import Extras
 
 if TYPE_CHECKING:
     from torch import Tensor

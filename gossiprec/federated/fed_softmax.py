@@ -8,7 +8,7 @@ clients upload nothing about their users.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -18,16 +18,11 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import ClientContext, Recommender
+from gossiprec.federated import RECOMMENDERS, ClientContext, Recommender
 from gossiprec.federated.user_vectors import complement_by_rank
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
-
-if TYPE_CHECKING:
-    pass
-
 
 NONE = -1
 """Placeholder for a missing negative."""

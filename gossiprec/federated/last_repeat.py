@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import AnalyticTerm, Recommender
+from gossiprec.federated import RECOMMENDERS, AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 

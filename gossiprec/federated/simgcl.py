@@ -15,11 +15,10 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.base.options import Options
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import AnalyticTerm, Recommender
+from gossiprec.federated import RECOMMENDERS, AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import draw_view_noise, info_nce, noisy_views
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 

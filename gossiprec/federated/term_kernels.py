@@ -288,7 +288,7 @@ def specialise_moved_items(gradient: Any) -> Any:
 
 
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Stand in for a model's :attr:`gossiprec.models.base.analytic_gradients.AnalyticGradient.fill`."""
+    """Stand in for a model's :attr:`gossiprec.models.base.kernel_interface.AnalyticGradient.fill`."""
     raise NotImplementedError
 
 

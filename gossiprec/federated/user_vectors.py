@@ -25,12 +25,12 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base import BlockRole, Layout
-from gossiprec.models.base.analytic_gradients import SequenceGradient, has_compiled_states
+from gossiprec.models.base.kernel_interface import SequenceGradient, has_compiled_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
 from gossiprec.models.feeds.sequences import pad_row
 from gossiprec.numerics.torch_setup import single_torch_thread
-from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
+from gossiprec.rules.servers import CALLING_THREAD, ThreadPoolLike
 
 AT_ONCE = 16
 """Number of users per block, always the same: the last user is repeated in the last block."""

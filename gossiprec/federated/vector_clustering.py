@@ -226,8 +226,6 @@ def ward_clusters(rows: F32, number: int) -> I64:
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-    pass
-
     n = len(rows)
     pairs, heights = np.empty((n - 1, 2), np.int64), np.empty(n - 1, np.float32)
     tiles = np.zeros((-(-n // WIDE), WIDE, rows.shape[1]), np.float32)

@@ -30,7 +30,7 @@ from gossiprec.figures.attack_selection import (
     select_attacks,
 )
 from gossiprec.figures.figure_files import write_figure
-from gossiprec.figures.panels import Axis, Panel, PanelLook, Series, draw_panels, plot_steps
+from gossiprec.figures.style import Axis, Panel, PanelLook, Series, draw_panels, plot_steps
 from gossiprec.runs import Run
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gossiprec.base.arrays import F64
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import Measure, RelevantRanks
+from gossiprec.measures import MEASURES, Measure, RelevantRanks
 
 
 @MEASURES.register("f1")

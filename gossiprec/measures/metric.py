@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.measures import MEASURES, Measure
-from gossiprec.measures.base import RelevantRanks, ValidationRanks
+from gossiprec.measures import MEASURES, Measure, RelevantRanks, ValidationRanks
 
 SAMPLED = 99
 """Number of items without an interaction of the user that are drawn to rank each test item among."""

@@ -9,8 +9,7 @@ import numpy as np
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import row_entries
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import NOTHING, Measure, MeasureData, TopItems
+from gossiprec.measures import MEASURES, NOTHING, Measure, MeasureData, TopItems
 
 
 @MEASURES.register("miscalibration")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.arrays import F64
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import Measure, RelevantRanks
+from gossiprec.measures import MEASURES, Measure, RelevantRanks
 from gossiprec.measures.ranking import discounted_gains
 
 

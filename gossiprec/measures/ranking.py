@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I32, I64, Bools
-from gossiprec.measures.base import BEHIND, NOTHING, NOWHERE, RelevantRanks
+from gossiprec.measures import BEHIND, NOTHING, NOWHERE, RelevantRanks
 
 CUTOFF = 20
 """Cut-off of NDCG in attacks and merges by performance, as in the published code of the CDA paper."""
@@ -89,7 +89,7 @@ def relevant_ranks(
     relevant : ndarray of bool, shape (n_users, n_items)
         The test items; items that are not candidates are left out, and so are users without relevant items.
     k : int
-        Ranks of `k` and above become :data:`~gossiprec.measures.base.BEHIND`.
+        Ranks of `k` and above become :data:`~gossiprec.measures.BEHIND`.
     """
     users, items = np.divmod(np.flatnonzero(relevant & candidates), scores.shape[1])  # nonzero is slow in 2-D
     own = scores[users, items]

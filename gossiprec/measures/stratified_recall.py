@@ -8,8 +8,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.ragged import row_entries
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import Measure, MeasureData, TopItems
+from gossiprec.measures import MEASURES, Measure, MeasureData, TopItems
 
 
 @MEASURES.register("stratified_recall")

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base import Model
+from gossiprec.models.base import Model, ReductionOptions
 from gossiprec.models.base.kernel_interface import ModelKernels
-from gossiprec.models.base.model import ReductionOptions
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal
 from gossiprec.models.feeds import PointwiseFeed
 

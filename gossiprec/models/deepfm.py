@@ -17,8 +17,7 @@ from pydantic import Field
 
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
-from gossiprec.models.base import Model
-from gossiprec.models.base.model import ReductionOptions
+from gossiprec.models.base import Model, ReductionOptions
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal, uniform
 from gossiprec.models.base.sequence_model import dropout_mask
 from gossiprec.models.feeds import AttributedFeed, PointwiseFeed, features_of, require_labels

@@ -9,7 +9,6 @@ conventions of SELFRec: no mean includes layer 0. For clients without a graph th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field
@@ -25,9 +24,6 @@ from gossiprec.models.lightgcn import (
     propagate_from,
     stack_rows,
 )
-
-if TYPE_CHECKING:
-    pass
 
 
 class SimGCLOptions(ContrastOptions):

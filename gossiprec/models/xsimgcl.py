@@ -9,7 +9,6 @@ of SELFRec: no mean includes layer 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -19,9 +18,6 @@ from gossiprec.models.base.contrastive import make_layer_noise
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn import ContrastiveLightGCN, ContrastOptions, propagate, stack_rows
-
-if TYPE_CHECKING:
-    pass
 
 
 class XSimGCLOptions(ContrastOptions):

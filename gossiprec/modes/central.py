@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.modes import MODES
-from gossiprec.modes.base import COPIES_PER_STEP, RunMode, StoreMemory, TrainingOutline
+from gossiprec.modes import COPIES_PER_STEP, MODES, RunMode, StoreMemory, TrainingOutline
 
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.modes import MODES
-from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_kernels
+from gossiprec.modes import MODES, RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
     from gossiprec.compute.executors import Executor, ExecutorContext
@@ -203,7 +202,7 @@ class ClientUpdates(RunMode):
 def _make_store(components: RunComponents) -> UpdateStore:
     """Return the store of updates, with the recommender's additions to the coordinator."""
     from gossiprec.compute.store.update_store import UpdateStore
-    from gossiprec.federated.base import overrides_method
+    from gossiprec.federated import overrides_method
 
     store = UpdateStore(
         components.model,
@@ -235,7 +234,7 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
     from gossiprec.compute.local_update import TrainingMode
-    from gossiprec.federated.base import missing_analytic_gradient
+    from gossiprec.federated import missing_analytic_gradient
     from gossiprec.models.feeds import SequenceFeed
 
     model, batch_size = outline.model, outline.training.batch_size

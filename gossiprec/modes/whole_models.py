@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.modes import MODES
-from gossiprec.modes.base import RunMode, StoreMemory, TrainingOutline, require_kernels
+from gossiprec.modes import MODES, RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from gossiprec.base.cache_dir import cache_dir
+from gossiprec.base.machine import cache_dir
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 
-from gossiprec.base.cache_dir import PRIVATE, cache_dir, why_untrusted
+from gossiprec.base.machine import PRIVATE, cache_dir, why_untrusted
 from gossiprec.native.numba_support import is_plain
 
 _SOURCES = ("jit.py", "kernel_cache.py", "numba_patches.py")

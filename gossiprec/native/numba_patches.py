@@ -38,7 +38,7 @@ from numba.core.codegen import CPUCodeLibrary
 from numba.core.cpu import CPUContext
 from numba.core.itanium_mangler import mangle
 
-from gossiprec.base.cache_dir import why_writable_by_others
+from gossiprec.base.machine import why_writable_by_others
 from gossiprec.native.kernel_cache import (
     KernelNotCachedError,
     MissingKernelPolicy,

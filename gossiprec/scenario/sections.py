@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gossiprec.base.options import LARGEST, Options
-from gossiprec.measures.base import TargetRanks
+from gossiprec.measures import TargetRanks
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name
 

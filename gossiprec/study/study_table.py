@@ -28,8 +28,8 @@ from gossiprec.measures.selectors import (
     split_baseline_name,
     unlisted_labels,
 )
+from gossiprec.rules import ReportsFindings
 from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.root_data import ReportsFindings
 from gossiprec.rules.servers import SERVERS
 from gossiprec.runs.run_files import open_replacement, replace_file
 from gossiprec.runs.run_tables import attack_key, labels_to_json, safe_cell, safe_rows

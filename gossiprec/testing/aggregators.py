@@ -11,9 +11,8 @@ from unittest.mock import patch
 import numpy as np
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, base
-from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.root_data import RootData, UsesRootData
+from gossiprec.rules import RootData, UsesRootData, aggregators
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, ModelDelta
 from gossiprec.testing.blinding import refuse_reach_in_runs
 from gossiprec.testing.tiny_runs import (
     FEDERATED,
@@ -177,7 +176,7 @@ def blocks_of_columns_change_nothing(make: Make) -> None:
     """Return the same model if the columns are processed block by block."""
     case = _case(1, 7, 50, own_weight=1.0)
     whole = case.aggregated(make())
-    with patch.object(base, "BLOCK", 40):
+    with patch.object(aggregators, "BLOCK", 40):
         np.testing.assert_allclose(case.aggregated(make()), whole, rtol=1e-6)
 
 

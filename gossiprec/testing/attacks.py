@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks import ATTACKS, ITEM_MEASURES
 from gossiprec.adversaries.attacks.findings import RATES
-from gossiprec.adversaries.attacks.item_scores import ITEM_MEASURES
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.isolation import is_foreign_class
 from gossiprec.compute.executors import EXECUTORS

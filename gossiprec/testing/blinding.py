@@ -14,8 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import Attack
-from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks import Attack, AttackContext
 from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
@@ -28,7 +27,7 @@ from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import PluginError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.plan.program import PoolDeliveries, Program
-from gossiprec.compute.store.base import UpdateRows
+from gossiprec.compute.store import UpdateRows
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly import attack_hook

@@ -13,8 +13,7 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.options import Options
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.loading import check_trainable
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import first_interactions, split_by_position
+from gossiprec.data.split import Interactions, Split, first_interactions, split_by_position
 from gossiprec.testing.tiny_runs import check_claims
 
 Divide = Callable[[Interactions], Split]

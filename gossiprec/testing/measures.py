@@ -11,8 +11,16 @@ import numpy as np
 from gossiprec.base.arrays import F64
 from gossiprec.base.features import FeatureTable, LabelColumn
 from gossiprec.base.ragged import Ragged
-from gossiprec.measures import MEASURES, Measure
-from gossiprec.measures.base import NOTHING, NOWHERE, MeasureData, RelevantRanks, TargetRanks, TopItems
+from gossiprec.measures import (
+    MEASURES,
+    NOTHING,
+    NOWHERE,
+    Measure,
+    MeasureData,
+    RelevantRanks,
+    TargetRanks,
+    TopItems,
+)
 from gossiprec.measures.metric import read_metric
 from gossiprec.testing.tiny_runs import check_claims, registered_as
 

@@ -15,8 +15,8 @@ from gossiprec.base.arrays import F32
 from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, table_views, to_tensor
 from gossiprec.data.split import Split
 from gossiprec.models import Layout, Model
-from gossiprec.models.base.analytic_gradients import PairGradient, has_own_gradient, has_own_pair_gradient
 from gossiprec.models.base.graph import GraphModel
+from gossiprec.models.base.kernel_interface import PairGradient, has_own_gradient, has_own_pair_gradient
 from gossiprec.models.feeds import Feed
 from gossiprec.numerics.torch_setup import make_adam
 

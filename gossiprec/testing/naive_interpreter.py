@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.compute.plan.planner_state import UNRESOLVED
-from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
+from gossiprec.compute.plan.program import UNRESOLVED, ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import MERGING, Op, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.network.protocols import Protocol
 

@@ -16,7 +16,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.poisoners import poisoner_context
 from gossiprec.models import MODELS, Layout, Model
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import (
     FEDERATED,

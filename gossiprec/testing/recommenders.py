@@ -13,12 +13,17 @@ from gossiprec.base.arrays import F32
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
-from gossiprec.federated.base import ClientContext, missing_analytic_gradient
+from gossiprec.federated import (
+    RECOMMENDERS,
+    ClientContext,
+    CoordinatorContext,
+    CoordinatorHook,
+    Recommender,
+    missing_analytic_gradient,
+)
 from gossiprec.models import MODELS
-from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.servers.base import ClientAnswers, RoundContext
+from gossiprec.rules.aggregators import Inbox, ModelDelta
+from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import check_claims, play_to_end, registered_as, tiny_scenario
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from gossiprec.base.errors import DataError
 from gossiprec.base.inputs import record_inputs
 from gossiprec.data.sources import FileSource
-from gossiprec.network.sessions.base import SessionFormat
+from gossiprec.network.sessions import SessionFormat
 from gossiprec.network.sim.clock import TimeUnit
 from gossiprec.testing.tiny_runs import check_claims
 

@@ -13,8 +13,7 @@ from gossiprec.data.loading import keep_first_users
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.network.graphs import GraphFamily
-from gossiprec.network.overlay.base import OverlayContext, UserProfiles
-from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions
+from gossiprec.network.overlay import ExchangedViews, ExchangeOptions, OverlayContext, UserProfiles
 from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import CITY, check_claims, tiny_scenario

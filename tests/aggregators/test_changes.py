@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.store.update import ReceivedModels, Update
-from gossiprec.rules.aggregators import Inbox, make_aggregator
-from gossiprec.rules.aggregators.base import ModelDelta, SummableRows
+from gossiprec.rules.aggregators import Inbox, ModelDelta, SummableRows, make_aggregator
 
 BASE = np.float32([1, 2, 3, 4, 5])
 FIRST = Update(BASE, np.int32([0, 1]), np.float32([[2, 2], [3, 6]]), np.float32([8]))

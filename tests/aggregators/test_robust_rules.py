@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gossiprec.rules.aggregators import Inbox, make_aggregator
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import Inbox, ModelDelta, make_aggregator
 
 
 def drawn(n, columns=5, seed=0):

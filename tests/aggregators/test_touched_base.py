@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.rules.aggregators import Inbox, base, make_aggregator
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules import aggregators
+from gossiprec.rules.aggregators import Inbox, ModelDelta, make_aggregator
 from gossiprec.rules.aggregators.deltas import add_deltas
 from gossiprec.testing import check_aggregator
 
@@ -123,10 +123,10 @@ RULES = {
 
 @pytest.mark.parametrize("name", SLOW)
 @settings(max_examples=120, deadline=None, derandomize=True)
-@given(world=worlds(), rescale=st.booleans(), at_once=st.sampled_from([8, base.BLOCK]))
+@given(world=worlds(), rescale=st.booleans(), at_once=st.sampled_from([8, aggregators.BLOCK]))
 def test_a_rule_is_what_a_loop_over_items_says(name, world, rescale, at_once):
     (own, changes, weights), (rule, combine) = world, SLOW[name]
-    with patch.object(base, "BLOCK", at_once):
+    with patch.object(aggregators, "BLOCK", at_once):
         found = make_aggregator({**rule, **TOUCHED, "rescale": "n" if rescale else "none"}).aggregate(
             own, inbox_of(own, changes, weights)
         )
@@ -272,7 +272,7 @@ def test_an_item_ends_as_the_same_bytes_whatever_else_was_touched(name, width):
     own, changes = world_of_normals(width=width)
     n_items = len(own) // width
     together = make_aggregator(RULES[name]).aggregate(own, inbox_of(own, changes))
-    with patch.object(base, "BLOCK", 200):
+    with patch.object(aggregators, "BLOCK", 200):
         in_blocks = make_aggregator(RULES[name]).aggregate(own, inbox_of(own, changes))
     assert in_blocks.tobytes() == together.tobytes()
     for item in range(n_items):

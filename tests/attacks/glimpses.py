@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from gossiprec.adversaries.attacks.base import AttackContext as AttackWorld
+from gossiprec.adversaries.attacks import AttackContext as AttackWorld
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, MessageIndex
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged

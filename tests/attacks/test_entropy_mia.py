@@ -132,7 +132,7 @@ def test_rates_of_a_hand_worked_example():
     Guessed below 0.5: of victim 1 items 0 and 1, of victim 2 items 0 and 2. Four guesses, two right; three true
     pairs, (1, 1), (1, 2) and (2, 0), of which two are guessed; of six pairs, (1, 1), (2, 0) and (2, 1) are right.
     """
-    from gossiprec.adversaries.attacks.base import MembershipGuesses
+    from gossiprec.adversaries.attacks import MembershipGuesses
 
     train = Ragged.sets_from_pairs(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
     guesses = MembershipGuesses(

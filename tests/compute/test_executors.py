@@ -14,7 +14,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.base import ScoringView
+from gossiprec.compute.store import ScoringView
 from gossiprec.models import MODELS
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.base.options import NoOptions
 from gossiprec.compute.inbox_reducer import InboxReducer, ReceiverConfig
 from gossiprec.compute.plan.program import Program
-from gossiprec.rules.aggregators.base import Aggregator
+from gossiprec.rules.aggregators import Aggregator
 from tests.compute.worlds import EVERY, World, make_executor, up_to_date
 
 

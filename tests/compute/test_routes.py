@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
-from gossiprec.compute.shards import InProcessChannel, Mailbox, ShardLostError
-from gossiprec.compute.shards.row_routing import NodePartition, RowRouter
+from gossiprec.compute.shards import InProcessChannel, Mailbox, NodePartition, RowRouter, ShardLostError
 
 NONE = np.zeros(0, np.int32)
 

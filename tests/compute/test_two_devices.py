@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import batched
 from gossiprec.compute.executors.batched import BatchedExecutor
-from gossiprec.compute.store.base import ScoringView
+from gossiprec.compute.store import ScoringView
 from gossiprec.models import MODELS
 from tests.compute.worlds import World, on_device, run_waves
 from tests.emulation.test_models_on_device import CLIENTS

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import Attack, Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, Ranking
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.errors import PluginError
 from gossiprec.base.options import Options

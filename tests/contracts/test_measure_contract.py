@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.measures import MEASURES, Measure
-from gossiprec.measures.base import TopItems
+from gossiprec.measures import MEASURES, Measure, TopItems
 from gossiprec.testing import check_measure, temporarily_registered
 from tests.contracts.broken import told
 

@@ -9,7 +9,7 @@ import pytest
 
 from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.base.errors import ScenarioError
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 from gossiprec.testing import check_poisoner
 from tests.contracts.broken import told
 from tests.slow import slow_except_first

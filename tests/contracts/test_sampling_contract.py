@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions
+from gossiprec.network.overlay import SAMPLINGS, ExchangedViews, ExchangeOptions
 from gossiprec.testing import check_sampling
 from tests.contracts.broken import told
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.data import SPLITS
-from gossiprec.data.split_helpers import count_items_per_user, split_by_position
+from gossiprec.data.split import count_items_per_user, split_by_position
 from gossiprec.testing import check_split
 from tests.contracts.broken import told
 

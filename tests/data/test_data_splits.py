@@ -10,8 +10,7 @@ from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data import SPLITS, load_split
 from gossiprec.data.loading import check_trainable
-from gossiprec.data.split import Split
-from gossiprec.data.split_helpers import first_interactions
+from gossiprec.data.split import Split, first_interactions
 
 ANY = dataset("synthetic")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from gossiprec.data.split_helpers import order_by
+from gossiprec.data.split import order_by
 
 LEAST, MOST = -(2**62), 2**62 - 1
 SPANS = [(0, 3), (7, 9), (-1, 2**30), (0, 2**40), (LEAST, MOST)]

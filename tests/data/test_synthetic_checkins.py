@@ -12,7 +12,7 @@ from gossiprec.cli.data import data as command
 from gossiprec.data import load_split
 from gossiprec.data.check_ins import SortedCheckIns
 from gossiprec.data.reports import move_lengths_km, pairwise_distances_km
-from gossiprec.data.split_helpers import count_items_per_user, first_interactions
+from gossiprec.data.split import count_items_per_user, first_interactions
 
 TINY = {"users": 20, "items": 60, "checkins": 400}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.network.protocols.fedavg_options import BufferedOptions, RoundOptions
+from gossiprec.network.protocols.round_policy import BufferedOptions, RoundOptions
 from gossiprec.scenario.definition import FIXED, AttackerChoice, Scenario
 from gossiprec.scenario.registries import describe_options, get_registry
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import Attack
-from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks import Attack, MembershipGuesses
 from gossiprec.adversaries.attacks.findings import RATES
 from gossiprec.base.options import Options
 

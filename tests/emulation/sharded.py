@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from gossiprec.compute.shards import InProcessChannel, Mailbox
-from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.compute.shards import InProcessChannel, Mailbox, ShardContext
 from gossiprec.emulation import prepare
 from gossiprec.emulation.shards import ShardGroup
 from gossiprec.emulation.shards.leader import run_follower

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks import Ranking
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged

@@ -14,8 +14,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.emulation.scoring.utility_summaries import ActivityGroupMetrics, split_into_groups
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import Measure
+from gossiprec.measures import MEASURES, Measure
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import invoke
 from tests.emulation.ended_early import Patient, ended_early, often, outcome

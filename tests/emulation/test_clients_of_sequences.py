@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import analytic_trainer
 from gossiprec.emulation import prepare, simulate
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import Recommender
+from gossiprec.federated import RECOMMENDERS, Recommender
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import registered_as

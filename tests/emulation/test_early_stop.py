@@ -12,8 +12,7 @@ import gossiprec
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import estimate_run, replay, resume, simulate
 from gossiprec.emulation.scoring.early_stop import EarlyStop
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import Measure, RelevantRanks
+from gossiprec.measures import MEASURES, Measure, RelevantRanks
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.sections import StopOptions
 from tests.emulation.ended_early import ended_early, often, outcome

@@ -11,8 +11,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack
-from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, Ranking
 from gossiprec.base.arrays import MOST_COUNT
 from gossiprec.base.errors import GossipRecError
 from gossiprec.base.options import Options

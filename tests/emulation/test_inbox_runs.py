@@ -8,8 +8,7 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator
 from gossiprec.rules.aggregators.samples import SampleWeightedMean
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, ended_early, outcome

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack
-from gossiprec.adversaries.attacks.item_scores import ITEM_MEASURES, ItemScores
+from gossiprec.adversaries.attacks import ATTACKS, ITEM_MEASURES, Attack, ItemScores
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.cli.main import exit_code

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gossiprec.data.split import Interactions
-from gossiprec.data.split_helpers import first_interactions
+from gossiprec.data.split import Interactions, first_interactions
 from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.progress import read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun

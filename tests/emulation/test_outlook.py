@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import gossiprec.data.data_sizes
+import gossiprec.emulation.assembly.data_loading
 from gossiprec import simulate
 from gossiprec.base.errors import ResourceError
 from gossiprec.data.synthetic import Synthetic
@@ -128,7 +128,7 @@ def test_where_events_decide_counts_are_at_most_what_is_said(world):
 def test_data_that_take_long_to_draw_are_not_drawn(monkeypatch):
     scenario = load_scenario(tiny(dataset={**FEW, "users": 400, "interactions": 6000}, **WORLDS["gossip"]))
     run = prepare(scenario)
-    monkeypatch.setattr(gossiprec.data.data_sizes, "MAX_SAMPLE", 1000)
+    monkeypatch.setattr(gossiprec.emulation.assembly.data_loading, "MAX_SAMPLE", 1000)
     found = estimate_run(scenario)
 
     assert not found.data_loaded
@@ -156,7 +156,7 @@ def test_a_world_that_does_not_fit_is_refused_before_it_is_drawn(users, monkeypa
 
 
 def test_a_limit_to_the_first_users_counts(monkeypatch):
-    monkeypatch.setattr(gossiprec.data.data_sizes, "MAX_SAMPLE", 100)
+    monkeypatch.setattr(gossiprec.emulation.assembly.data_loading, "MAX_SAMPLE", 100)
     found = estimate_run(load_scenario(tiny(dataset={**FEW, "limit_users": 30})))
     assert (found.sizes["nodes"], found.sizes["wakes"]) == (30, 180)
     assert found.sizes["interactions"] == pytest.approx(450, rel=0.2)

@@ -6,8 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import Attack
+from gossiprec.adversaries.attacks import ATTACKS, Attack
 from gossiprec.adversaries.attacks.cda import CDA
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.errors import ScenarioError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks import Ranking
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.attack_scores import AttackRecord

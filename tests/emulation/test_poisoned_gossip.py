@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.emulation import prepare, simulate
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import tiny

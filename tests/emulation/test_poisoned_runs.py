@@ -83,7 +83,7 @@ class Push_(Poisoner):  # noqa: N801
         return self.change(rows, np.full_like(sent.shared, 2.0), push)
 
     def change(self, rows, shared, push):
-        from gossiprec.rules.aggregators.base import ModelDelta
+        from gossiprec.rules.aggregators import ModelDelta
 
         return ModelDelta(self.context.targets, rows, shared)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec import simulate
 from gossiprec.base.errors import ScenarioError
-from gossiprec.defences.accounting import compute_epsilon, max_epochs
+from gossiprec.defences import compute_epsilon, max_epochs
 from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.progress import NullProgress
 from gossiprec.models import MODELS

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks import ATTACKS, MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged

@@ -11,8 +11,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions
 from gossiprec.compute.messages import Transform
 from gossiprec.compute.waves import DeliveryHook
-from gossiprec.defences import POLICIES
-from gossiprec.defences.base import Policy
+from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario

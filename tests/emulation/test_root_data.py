@@ -14,9 +14,8 @@ from gossiprec.base.errors import GossipRecError
 from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Inbox, ModelDelta
-from gossiprec.rules.root_data import RootData, RootDataOptions
+from gossiprec.rules import RootData, RootDataOptions
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox, ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_aggregator
 from gossiprec.testing.tiny_runs import temporarily_registered

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.compute.shards import InProcessChannel, ShardLostError
-from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.compute.shards import InProcessChannel, ShardContext, ShardLostError
 from gossiprec.emulation import resume, simulate
 from tests.emulation.ended_early import Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided

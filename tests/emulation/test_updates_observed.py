@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import Attack
+from gossiprec.adversaries.attacks import ATTACKS, Attack
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions
 from gossiprec.emulation import prepare, resume, simulate

@@ -11,8 +11,7 @@ import pytest
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.loading import keep_first_users
-from gossiprec.data.split import Interactions, Split
-from gossiprec.data.split_helpers import extract_sequences
+from gossiprec.data.split import Interactions, Split, extract_sequences
 from gossiprec.models.feeds import ListFeed, SequenceFeed
 from gossiprec.models.feeds.sequences import UNIT
 

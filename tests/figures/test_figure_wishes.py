@@ -17,7 +17,7 @@ from gossiprec.figures.figure_files import (
     figure_options,
     palette_colours,
 )
-from gossiprec.figures.panels import Axis, Panel, Series, draw_panels
+from gossiprec.figures.style import Axis, Panel, Series, draw_panels
 
 PANELS = [Panel("one, two", [Series("a", [0, 1], [0, 1]), Series("b", [0, 1], [1, 0])])]
 

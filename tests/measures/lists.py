@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gossiprec.measures.base import NOWHERE, RelevantRanks
+from gossiprec.measures import NOWHERE, RelevantRanks
 
 
 def side_by_side(lists):

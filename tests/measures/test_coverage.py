@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import TopItems
+from gossiprec.measures import MEASURES, TopItems
 
 LISTS = TopItems(np.array([[4, 1, 0], [4, 2, -1], [1, 4, -1]], np.int32), 10)
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import TargetRanks
+from gossiprec.measures import MEASURES, TargetRanks
 from gossiprec.measures.ranking import target_ranks
 
 ER = MEASURES["er"]

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import BEHIND, NOWHERE
+from gossiprec.measures import BEHIND, MEASURES, NOWHERE
 from gossiprec.measures.ranking import relevant_ranks, target_ranks, top_items
 from tests.measures.lists import side_by_side
 

@@ -12,8 +12,7 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.features import label_column
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import MeasureData, TopItems
+from gossiprec.measures import MEASURES, MeasureData, TopItems
 
 N_USERS, N_ITEMS, K = 12, 40, 7
 GENRES = ["action", "comedy", "drama", "war"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
-from gossiprec.measures.base import RelevantRanks
+from gossiprec.measures import RelevantRanks
 from gossiprec.measures.hr import HitRatio
 from gossiprec.measures.ndcg import NDCG
 from gossiprec.measures.ranking import candidate_ranks, nanmean, user_means

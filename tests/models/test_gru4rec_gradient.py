@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.models.base.analytic_gradients import SequenceBatch
+from gossiprec.models.base.kernel_interface import SequenceBatch
 from gossiprec.models.gru4rec.gradient import gradient
 
 SIZES = {(4, 6): "narrow", (33, 47): "odd", (64, 128): "the paper's"}

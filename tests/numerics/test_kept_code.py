@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.base.cache_dir import why_replaceable, why_untrusted
+from gossiprec.base.machine import why_replaceable, why_untrusted
 
 OTHER = 12345
 """A user id that is neither ours nor root's."""

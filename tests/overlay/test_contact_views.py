@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.network.overlay.base import OverlayContext
+from gossiprec.network.overlay import OverlayContext
 from gossiprec.network.overlay.contacts import Contacts, ContactViews
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.network import SiteLatency

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import distinct_below
 from gossiprec.network import graphs
-from gossiprec.network.overlay.base import OverlayContext, WordStreams, pick_distinct
+from gossiprec.network.overlay import OverlayContext, WordStreams, pick_distinct
 from gossiprec.network.overlay.graph_options import Graph, family_options, load_graph, load_graph_sequence
 from gossiprec.network.overlay.views import CHOICE, StaticViewOptions, make_graph_views
 from gossiprec.network.sim.availability import Availability

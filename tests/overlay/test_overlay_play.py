@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.network.graphs import measures, random_regular
-from gossiprec.network.overlay.base import first_contact_matrix, fraction_contacted, time_to_meet
+from gossiprec.network.overlay import first_contact_matrix, fraction_contacted, time_to_meet
 from gossiprec.testing.tapes import make_test_protocol, record_tape
 
 

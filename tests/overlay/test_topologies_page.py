@@ -14,8 +14,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
 BEFORE = "import gossiprec.network.graphs.families as registry\n"
 RUN = """
 import numpy as np
-from gossiprec.network.overlay.view_exchange import ExchangeView
-from gossiprec.network.overlay.base import OverlayContext
+from gossiprec.network.overlay import ExchangeView
+from gossiprec.network.overlay import OverlayContext
 from gossiprec.network.sim.availability import Availability
 found = registry.FAMILIES["caves"].graph({"n": 15}, {})
 assert found.number_of_edges() == 30, found.number_of_edges()

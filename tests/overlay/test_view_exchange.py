@@ -8,8 +8,7 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import CheckIns, Transitions
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.overlay import SAMPLINGS, UserProfiles
 from gossiprec.network.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, rounds
 

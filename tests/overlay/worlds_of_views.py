@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import TypeAdapter
 
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import OverlayContext
-from gossiprec.network.overlay.view_exchange import ExchangeView
+from gossiprec.network.overlay import SAMPLINGS, ExchangeView, OverlayContext
 from gossiprec.network.sim.availability import Availability
 
 

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import MessagePayload, PushContext
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 
 SENT = MessagePayload(None, np.ones((6, 2), np.float32), np.zeros(3, np.float32))
 ROWS = np.array([[3.0, 4.0], [0.0, 0.5]], np.float32)

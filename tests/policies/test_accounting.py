@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.defences.accounting import (
+from gossiprec.defences import (
     compute_epsilon,
     compute_epsilons,
     max_epochs,

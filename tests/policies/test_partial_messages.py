@@ -9,6 +9,7 @@ import pytest
 
 from gossiprec.adversaries.attacks.observations import MergeDeliveries
 from gossiprec.base.errors import ScenarioError
+from gossiprec.compute.inbox_reducer import reduce_parts, takes_parts
 from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.compute.plan.program import Program
@@ -17,9 +18,7 @@ from gossiprec.defences import POLICIES
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.attack_hook import PartialViews
 from gossiprec.models import MODELS
-from gossiprec.rules.aggregators import make_aggregator
-from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.aggregators.parts import reduce_parts, takes_parts
+from gossiprec.rules.aggregators import Inbox, make_aggregator
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_policy
 from gossiprec.testing.tiny_runs import FEDERATED, GOSSIP, PERSONAL, run_to_end, tiny_scenario

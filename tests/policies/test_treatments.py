@@ -8,8 +8,7 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.local_update import NO_LIMIT, NodeSettings, TrainingSettings
 from gossiprec.compute.messages import OutgoingTransforms, Transform
-from gossiprec.defences import POLICIES
-from gossiprec.defences.accounting import compute_epsilon, max_epochs
+from gossiprec.defences import POLICIES, compute_epsilon, max_epochs
 from gossiprec.emulation import prepare
 from gossiprec.models import MODELS
 from gossiprec.models.base import BlockRole

@@ -99,7 +99,7 @@ def test_ignored_versions_and_control_messages_hold_no_rows():
 
 
 def test_a_planner_refuses_other_messages_without_a_model(talking):
-    from gossiprec.compute.plan.planner_state import CARRIED, NONE, PastEvents
+    from gossiprec.compute.plan.program import CARRIED, NONE, PastEvents
 
     made = make_test_protocol(Talking, 6, wakes=5)
     (segment,), inline = record_tape(made)

@@ -10,15 +10,14 @@ import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
-from gossiprec.federated import RECOMMENDERS, CoordinatorContext
+from gossiprec.federated import RECOMMENDERS, ClientContext, CoordinatorContext
 from gossiprec.federated import fedcl as module
-from gossiprec.federated.base import ClientContext
 from gossiprec.federated.fed_softmax import draw_local_items
 from gossiprec.federated.fedcl import VectorBank
 from gossiprec.federated.user_vectors import compute_user_vectors
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.servers.base import ClientAnswers, RoundContext
+from gossiprec.rules.servers import ClientAnswers, RoundContext
 
 N_ITEMS, DIM, N_CLIENTS = 60, 4, 20
 GRU = MODELS["gru4rec"](MODELS["gru4rec"].Options(dim=DIM, hidden=5, loss="sampled"))

@@ -9,7 +9,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.cli.summary_text import format_header
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
-from gossiprec.federated.base import ClientContext
+from gossiprec.federated import ClientContext
 from gossiprec.federated.fedcl import FedCL
 from gossiprec.models import BlockRole
 from gossiprec.scenario import load_scenario

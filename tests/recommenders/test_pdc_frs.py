@@ -18,7 +18,7 @@ from gossiprec.federated.pdc_frs import AuxiliaryModel
 from gossiprec.federated.pdc_frs.contribution import Contribution
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.servers.base import ClientAnswers, RoundContext
+from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check

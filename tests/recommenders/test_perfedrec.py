@@ -17,9 +17,8 @@ from gossiprec.federated.perfedrec.coordinator import ClusterModels, ClusterOpti
 from gossiprec.federated.user_vectors import add_pseudo_items
 from gossiprec.models import MODELS, BlockRole
 from gossiprec.models.base.parameter_blocks import ParameterBlock
-from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.servers.base import ClientAnswers, RoundContext
+from gossiprec.rules.aggregators import Inbox, ModelDelta
+from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.test_resume import check

@@ -8,7 +8,7 @@ import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
-from gossiprec.federated.perfedrec.pretraining import (
+from gossiprec.federated.perfedrec.coordinator import (
     PretrainingOptions,
     draw_epoch_items,
     draw_epoch_users,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import chi2, kstest
 
-from gossiprec.federated.perfedrec.pretraining import make_view, mix_pseudo_edges, nonnegative_noise
+from gossiprec.federated.perfedrec.coordinator import make_view, mix_pseudo_edges, nonnegative_noise
 from gossiprec.models.base.graph import InteractionGraph
 
 N_USERS, N_ITEMS = 6, 8

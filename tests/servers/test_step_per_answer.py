@@ -8,8 +8,7 @@ import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.federated.perfedrec.coordinator import AveragedRows
-from gossiprec.rules.aggregators import Inbox
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import Inbox, ModelDelta
 from gossiprec.rules.servers import ClientAnswers, RoundContext, make_server
 from tests.layouts import layout_of
 

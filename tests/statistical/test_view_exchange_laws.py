@@ -14,7 +14,7 @@ import pytest
 
 from gossiprec.base.ragged import Ragged
 from gossiprec.network.graphs.similarity import taste_similarity
-from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.overlay import UserProfiles
 from gossiprec.network.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, in_degrees, rounds
 

@@ -4,8 +4,8 @@ import pytest
 
 from gossiprec.base.errors import DataError
 from gossiprec.cli.progress import StudyProgressState, format_clock_time
+from gossiprec.study.runner import PlannedRun, TimeLeft, plan_run
 from gossiprec.study.task import TaskResult
-from gossiprec.study.time_left import PlannedRun, TimeLeft, plan_run
 
 
 class Clock:

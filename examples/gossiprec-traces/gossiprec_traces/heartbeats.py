@@ -4,8 +4,7 @@ import numpy as np
 from pydantic import PositiveFloat
 
 from gossiprec.base.options import Options
-from gossiprec.network.sessions import SESSION_FORMATS
-from gossiprec.network.sessions.base import SessionFormat, recording_of_spans
+from gossiprec.network.sessions import SESSION_FORMATS, SessionFormat, recording_of_spans
 
 
 class HeartbeatOptions(Options):

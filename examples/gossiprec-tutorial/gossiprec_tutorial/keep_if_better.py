@@ -6,8 +6,8 @@ import numpy as np
 
 from gossiprec.base.arrays import F32
 from gossiprec.base.options import Options
+from gossiprec.rules import ReportsFindings, RootDataOptions, UsesRootData
 from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox
-from gossiprec.rules.root_data import ReportsFindings, RootDataOptions, UsesRootData
 
 
 class KeepIfBetterOptions(Options):

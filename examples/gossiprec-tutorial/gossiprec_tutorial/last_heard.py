@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack
-from gossiprec.adversaries.attacks.base import Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, Ranking
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.options import Options
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks import ATTACKS, ITEM_MEASURES, ItemScores
 from gossiprec.adversaries.attacks.adversary import Adversary
 from gossiprec.adversaries.attacks.findings import Finding
-from gossiprec.adversaries.attacks.item_scores import ITEM_MEASURES, ItemScores
 from gossiprec.base.options import Options
 
 

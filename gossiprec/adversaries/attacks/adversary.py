@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from gossiprec.adversaries.attacks.base import Attack, AttackContext
+from gossiprec.adversaries.attacks import Attack, AttackContext
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import PluginError

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import Attack, AttackContext, AttackMemoryInputs, Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, AttackMemoryInputs, Ranking
 from gossiprec.adversaries.attacks.findings import TableKey, as_unique_list
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.adversaries.attacks.scoring_attack import Ids, Size, Sizes

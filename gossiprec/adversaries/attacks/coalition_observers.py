@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.observations import GroupDeliveries, KnownDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems

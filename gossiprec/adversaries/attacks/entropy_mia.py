@@ -23,11 +23,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import AttackContext, MembershipGuesses
+from gossiprec.adversaries.attacks import ATTACKS, ITEM_MEASURES, AttackContext, ItemScores, MembershipGuesses
 from gossiprec.adversaries.attacks.findings import RATES, as_unique_list, shortest_decimal
 from gossiprec.adversaries.attacks.individual_observers import IndividualObservers
-from gossiprec.adversaries.attacks.item_scores import ITEM_MEASURES, ItemScores
 from gossiprec.adversaries.attacks.scoring_attack import ObserverOptions, ScoringAttack
 from gossiprec.base.arrays import I64
 from gossiprec.base.options import LARGEST

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.rng import generator, purpose_id

@@ -1,8 +1,8 @@
 """Findings: the numbers that an attack reports in tidy form, with labels; and the names of observers among the labels.
 
-Rankings and guesses (:mod:`.attacks.base`) are the two richer kinds: they are joined with the ground truth,
-which no attack sees. A finding is a number that the attack computes by itself. A study needs to know the names of
-observers, and the keys of table rows, before the run.
+Rankings and guesses (:mod:`gossiprec.adversaries.attacks`) are the two richer kinds: they are joined with the ground
+truth, which no attack sees. A finding is a number that the attack computes by itself. A study needs to know the names
+of observers, and the keys of table rows, before the run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems

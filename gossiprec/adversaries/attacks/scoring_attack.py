@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.adversaries.attacks.base import (
+from gossiprec.adversaries.attacks import (
     Attack,
     AttackContext,
     AttackMemoryInputs,
@@ -48,7 +48,7 @@ def draw_members(context: AttackContext, fraction: float) -> I64:
 
 
 def choose_coalitions(context: AttackContext, options: Any) -> list[I64]:
-    """Return the members of each coalition, in the order of :func:`.observer_names.observer_names`.
+    """Return the members of each coalition, in the order of :func:`.findings.observer_names`.
 
     Parameters
     ----------

@@ -2,9 +2,181 @@
 
 from __future__ import annotations
 
-from gossiprec.adversaries.poisoners.base import Poisoner, PoisonerContext
-from gossiprec.base.registry import Registry
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gossiprec.base.arrays import F32, I32
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.registry import Registry, registry_name
+from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.models import BlockRole, Layout, Model
+from gossiprec.models.feeds import PointwiseFeed
+from gossiprec.models.feeds.base import Feed
+from gossiprec.old_names import old_members
+from gossiprec.rules.aggregators import ModelDelta
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ModelFormula:
+    """The public part of a model that was sent: its scores and its training loss.
+
+    Parameters
+    ----------
+    model : Model
+    layout : Layout
+    """
+
+    def __init__(self, model: Model, layout: Layout) -> None:
+        self.model = model
+        self.layout = replace(layout, n_users=1)
+
+    @staticmethod
+    def check(model: Model, layout: Layout, name: str) -> None:
+        """Refuse a model without user rows, or one that does not learn from labelled items.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        what = None
+        if not issubclass(model.feed, PointwiseFeed):
+            what = "does not learn from single items with labels"
+        elif not model.predicts_probabilities:
+            what = "does not predict probabilities"
+        elif not layout.user_width:
+            what = "has no user rows"
+        elif layout.blocks_of_role(BlockRole.PRIVATE):
+            what = "has private weights"
+        if what is not None:
+            raise ScenarioError(
+                f"attackers: {name} trains items on synthetic users, but {registry_name(model)} {what}; "
+                "choose a model such as gmf, ncf, or mf with loss: bce"
+            )
+
+    def scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+        """Return the logits of all `rows` for all `users`, shape (n_users, n_rows), also under derivatives."""
+        import torch
+
+        query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows))}
+        found = torch.func.vmap(lambda user: self.model.score(self._named(user, rows, shared), query))
+        scores: Tensor = found(users)
+        return scores
+
+    def loss(self, users: Tensor, rows: Tensor, shared: Tensor, labels: Tensor) -> Tensor:
+        """Return the model's loss for each of `users` given the labels of `rows`, shape (n_users,)."""
+        import torch
+
+        batch = {
+            "user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows)), "labels": labels,
+            "weights": torch.ones_like(labels),
+        }  # fmt: skip
+        found = torch.func.vmap(lambda user: self.model.loss(self._named(user, rows, shared), batch))
+        losses: Tensor = found(users)
+        return losses
+
+    def _named(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
+        tables = {"users": user[None], "items": rows}
+        return self.layout.blocks_by_name(tables | self.layout.shared_blocks(shared))
+
+
+def leaf_tensors(sent: MessagePayload, items: I32) -> tuple[Tensor, Tensor]:
+    """Return some items' rows and the shared weights as leaf tensors for derivatives."""
+    import torch
+
+    rows, shared = torch.from_numpy(sent.items[items]), torch.from_numpy(sent.shared.copy())
+    return rows.requires_grad_(), shared.requires_grad_()
+
+
+def item_gradient(loss: Tensor, items: I32, rows: Tensor, shared: Tensor) -> ModelDelta:
+    """Return the derivative of a loss with respect to some items' rows and the shared weights."""
+    import torch
+
+    parts = torch.autograd.grad(loss, (rows, shared), allow_unused=True, materialize_grads=True)
+    of_rows, of_shared = (part.numpy() for part in parts)
+    return ModelDelta(items, of_rows, of_shared)
+
+
+def draw_user_rows(draw: np.random.Generator, count: int, layout: Layout, std: float) -> F32:
+    """Draw rows of synthetic users from N(0, std^2), shape (count, user_width)."""
+    return draw.normal(0.0, std, (count, layout.user_width)).astype(np.float32)
+
+
+@old_members(nobody="empty_feed")
+@dataclass(frozen=True)
+class PoisonerContext:
+    """A poisoner's knowledge in addition to the version that it is sent; nothing about any user.
+
+    Attributes
+    ----------
+    formula : ModelFormula
+        Formula of the model.
+    empty_feed : Feed
+        A feed without data that makes samples of given items, like a client's (``empty_feed.for_items(items)``).
+    negatives : int
+        Number of negatives that clients draw for each positive.
+    targets : ndarray of int32, shape (n_targets,)
+        Items to be promoted, ascending.
+    """
+
+    formula: ModelFormula
+    empty_feed: Feed
+    negatives: int
+    targets: I32
+
+
+@old_members(world="context")
+class Poisoner(ABC):
+    """The way in which some nodes without data poison the model that they are sent.
+
+    One object serves all nodes of its entry in a scenario and keeps no state between pushes: a message follows from
+    the version that the node was sent, the seed, the node, the number of its push, and the targets.
+
+    Parameters
+    ----------
+    options : Options
+        Options of the class's own type.
+    context : PoisonerContext
+    """
+
+    Options: ClassVar[type[Options]] = NoOptions
+
+    def __init__(self, options: Any, context: PoisonerContext) -> None:
+        self.options = options
+        self.context = context
+
+    @classmethod
+    def check(cls, model: Model, layout: Layout, name: str) -> None:
+        """Refuse a model that the poisoner cannot work with.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        ModelFormula.check(model, layout, name)
+
+    @abstractmethod
+    def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
+        """Return the gradient of the poisoned loss, against which the poisoner's training would step.
+
+        Parameters
+        ----------
+        sent : MessagePayload
+            The version: ``items``, (n_items, item_width), and ``shared``, (n_shared,).
+        push : PushContext
+            Context with the random generators, ``push.generator(purpose)``.
+
+        Returns
+        -------
+        ModelDelta
+            Items, ascending, with one row of gradients each, and the gradient of the shared weights.
+        """
+
 
 POISONERS: Registry[type[Poisoner]] = Registry("poisoner", __name__, group="poisoners")
-
-__all__ = ["POISONERS", "Poisoner", "PoisonerContext"]

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from gossiprec.adversaries.poisoners import POISONERS
-from gossiprec.adversaries.poisoners.base import Poisoner, draw_user_rows, item_gradient, leaf_tensors
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner, draw_user_rows, item_gradient, leaf_tensors
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, PushContext
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 
 if TYPE_CHECKING:  # a scenario can be read without torch
     from torch import Tensor

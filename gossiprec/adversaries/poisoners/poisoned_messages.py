@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.adversaries.poisoners.base import Poisoner, draw_user_rows
+from gossiprec.adversaries.poisoners import Poisoner, draw_user_rows
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import Forgery, MessagePayload, PushContext
 from gossiprec.compute.scorer import Scorer
 from gossiprec.models.feeds.base import Feed
 from gossiprec.numerics.torch_setup import single_torch_thread
-from gossiprec.rules.aggregators.base import ModelDelta
+from gossiprec.rules.aggregators import ModelDelta
 
 STD = 0.01
 """Standard deviation of the synthetic client's row."""

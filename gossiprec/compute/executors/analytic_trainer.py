@@ -18,12 +18,11 @@ from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.federated import term_kernels
-from gossiprec.federated.base import AnalyticTerm, client_gradient
-from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient, SequenceGradient
+from gossiprec.federated import AnalyticTerm, client_gradient, term_kernels
+from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient, SequenceGradient
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.rules.servers.base import Extras
+from gossiprec.rules.servers import Extras
 
 AT_ONCE = 2**20
 """Approximate numbers in the rows that one call returns: a few MB, so that threads wait little at a wave's end."""

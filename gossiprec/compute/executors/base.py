@@ -21,9 +21,9 @@ from gossiprec.compute.local_update import (
     performance_score,
 )
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store import ScoringView, Store
 from gossiprec.compute.store.arena import Arena, Storage
-from gossiprec.compute.store.base import ScoringView, Store
-from gossiprec.federated.base import Recommender, overrides_method
+from gossiprec.federated import Recommender, overrides_method
 from gossiprec.measures.ranking import PADDING
 from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel
@@ -31,7 +31,7 @@ from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.old_names import old_members
-from gossiprec.rules.servers.base import Extras
+from gossiprec.rules.servers import Extras
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -45,11 +45,11 @@ from gossiprec.compute.executors.tensors import (
 )
 from gossiprec.compute.local_update import TrainingMode, dp_noise_row
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store import ScoringView
 from gossiprec.compute.store.arena import Arena, Storage, update_keys
-from gossiprec.compute.store.base import ScoringView
 from gossiprec.compute.store.device_arena import DeviceArena
+from gossiprec.models.base import Model
 from gossiprec.models.base.kernel_interface import ScoreQuery
-from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.torch_setup import single_torch_thread

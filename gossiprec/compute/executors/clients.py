@@ -20,7 +20,7 @@ from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.federated.base import ClientContext
+from gossiprec.federated import ClientContext
 from gossiprec.models.feeds.base import Columns
 
 

@@ -18,7 +18,7 @@ from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import PredrawnFeed, PredrawnSamples
-from gossiprec.rules.servers.base import Extras
+from gossiprec.rules.servers import Extras
 
 NARROWEST = 16
 """Item rows of the smallest models; each larger size is half as large again."""

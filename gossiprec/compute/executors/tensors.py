@@ -15,10 +15,10 @@ from torch import Tensor
 from gossiprec.base.arrays import I32, I64, U32
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.local_update import TrainingMode
+from gossiprec.compute.store import Handles
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.store.base import Handles
+from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel
-from gossiprec.models.base.model import Model
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import make_adam, make_sgd

@@ -23,7 +23,7 @@ from gossiprec.compute.executors.tensors import (
     table_views,
     to_tensor,
 )
-from gossiprec.models.base.model import Model
+from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import single_torch_thread

@@ -11,18 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I8, I32, I64, Bools
-from gossiprec.compute.plan import planner_state as at
-from gossiprec.compute.plan.planner_state import (
+from gossiprec.compute.plan import program as at
+from gossiprec.compute.plan.program import (
+    ExecutionPlan,
     MergeTables,
     PastEvents,
     PlanRules,
     PoolTables,
+    Program,
     TapeColumns,
     TaskTables,
     VersionTables,
+    build_execution_plan,
     check_planner_state,
 )
-from gossiprec.compute.plan.program import ExecutionPlan, Program, build_execution_plan
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment, operations_by_slot
 
 SMALL = 20_000
@@ -59,7 +61,7 @@ class PlannerOptions:
         wake or push, never earlier, so that cutting the tape elsewhere changes nothing.
     rewrites : ndarray of int, shape (n_nodes,), optional
         Nodes of which each push is rewritten into a row of its own: 1, plus ``IN_ORDER`` if a push depends on the one
-        before, plus ``EACH`` if each receiver gets a row of its own (:mod:`gossiprec.compute.plan.planner_state`).
+        before, plus ``EACH`` if each receiver gets a row of its own (:mod:`gossiprec.compute.plan.program`).
     names_senders : bool
         Whether programs name the senders of merged versions even if there are no inboxes.
     rest : int
@@ -164,7 +166,7 @@ class Planner:
         Raises
         ------
         ValueError
-            If an index is out of range (:mod:`gossiprec.compute.plan.planner_state`).
+            If an index is out of range (:mod:`gossiprec.compute.plan.program`).
         """
         check_planner_state(state, self.state())
         for name in _STATE:

@@ -9,7 +9,7 @@ result is the same, and the receiver's row is then loaded once for all of them.
 
 from __future__ import annotations
 
-from gossiprec.compute.plan import planner_state as at
+from gossiprec.compute.plan import program as at
 from gossiprec.compute.plan import tape
 from gossiprec.native.jit import jitable
 

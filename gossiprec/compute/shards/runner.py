@@ -13,9 +13,8 @@ from gossiprec.base.arrays import F32, I64, Bools
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
-from gossiprec.compute.shards import Key
-from gossiprec.compute.shards.row_routing import RowBatch, ShardContext, ShardPlan
-from gossiprec.compute.store.base import Store
+from gossiprec.compute.shards import Key, RowBatch, ShardContext, ShardPlan
+from gossiprec.compute.store import Store
 from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, pool_deliveries_in_wave

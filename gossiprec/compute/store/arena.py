@@ -30,10 +30,10 @@ from gossiprec.base.arrays import (
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.plan.program import PoolDeliveries, Program
-from gossiprec.compute.store.base import Handles, ScoringView, Store
+from gossiprec.compute.store import Handles, ScoringView, Store
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.numerics.noise import ENCODED, MERGED, TRAINED, to_float16
-from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules.aggregators import Inbox
 from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
 
 # MAP_NORESERVE, which Python does not name

@@ -14,8 +14,8 @@ from gossiprec.base.arrays import F32, I32, I64, U32, Bools
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store import Handles
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.store.base import Handles
 from gossiprec.models.base.parameter_blocks import Layout
 
 AT_ONCE = 256 << 20

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.ragged import Ragged
-from gossiprec.compute.store.base import Handles
+from gossiprec.compute.store import Handles
 from gossiprec.models.base import Layout
 from gossiprec.native import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
+from gossiprec.rules.aggregators import ModelDelta
+from gossiprec.rules.servers import CALLING_THREAD, ThreadPoolLike
 
 AT_ONCE = 2**20
 """Numbers, approximately, in the updates that are concatenated at once."""
@@ -323,7 +323,7 @@ Payload: TypeAlias = "F32 | Update"
 
 
 class ReceivedModels:
-    """Received updates read as rows of models (:class:`.aggregators.base.SummableRows`), by column ranges."""
+    """Received updates read as rows of models (:class:`.aggregators.SummableRows`), by column ranges."""
 
     def __init__(
         self,

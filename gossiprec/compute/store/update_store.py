@@ -22,7 +22,7 @@ from gossiprec.base.arrays import (
 )
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries
-from gossiprec.compute.store.base import Handles, ScoringView, Store, UpdateRows
+from gossiprec.compute.store import Handles, ScoringView, Store, UpdateRows
 from gossiprec.compute.store.update import (
     Payload,
     ReceivedChanges,
@@ -32,11 +32,11 @@ from gossiprec.compute.store.update import (
     pack_updates,
     unpack_updates,
 )
-from gossiprec.federated.base import PersonalModels
+from gossiprec.federated import PersonalModels
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.rules.aggregators.base import Inbox
-from gossiprec.rules.servers.base import CALLING_THREAD, USER_ROWS, Extras
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers import CALLING_THREAD, USER_ROWS, Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -44,7 +44,7 @@ SHOWN = 2**24
 
 
 Mixture: TypeAlias = Callable[[I64, F32, Extras], PersonalModels | None]
-"""The function that gives clients' personal models: :meth:`gossiprec.federated.base.Recommender.personal_models`."""
+"""The function that gives clients' personal models: :meth:`gossiprec.federated.Recommender.personal_models`."""
 
 
 class _ByHandle:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack
+from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext
 from gossiprec.adversaries.attacks.adversary import Adversary
-from gossiprec.adversaries.attacks.base import AttackContext
 from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
@@ -32,7 +31,7 @@ from gossiprec.compute.forged_messages import check_forged
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
-from gossiprec.compute.store.base import UpdateRows
+from gossiprec.compute.store import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
 from gossiprec.models import BlockRole

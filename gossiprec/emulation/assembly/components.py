@@ -15,7 +15,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.inbox_reducer import ReceiverConfig
+from gossiprec.compute.inbox_reducer import ReceiverConfig, takes_parts
 from gossiprec.compute.local_update import TrainingSettings, draw_validation_candidates
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.plan.tape import Op
@@ -30,15 +30,19 @@ from gossiprec.emulation.assembly.poisoners import (
     reported_positives,
 )
 from gossiprec.emulation.progress import Progress
-from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook, Recommender
-from gossiprec.federated.base import RecommenderServer
+from gossiprec.federated import (
+    RECOMMENDERS,
+    CoordinatorContext,
+    CoordinatorHook,
+    Recommender,
+    RecommenderServer,
+)
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
+from gossiprec.rules import ReportsFindings, UsesRootData
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator
-from gossiprec.rules.aggregators.parts import takes_parts
-from gossiprec.rules.root_data import ReportsFindings, UsesRootData
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes

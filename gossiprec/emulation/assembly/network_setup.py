@@ -27,8 +27,13 @@ from gossiprec.emulation.assembly.data_loading import (
     read_sites,
 )
 from gossiprec.network.protocols import Protocol
-from gossiprec.network.sessions import SESSION_FORMATS
-from gossiprec.network.sessions.base import draw_rows, first_bad_span, lives_of, recording_of_spans
+from gossiprec.network.sessions import (
+    SESSION_FORMATS,
+    draw_rows,
+    first_bad_span,
+    lives_of,
+    recording_of_spans,
+)
 from gossiprec.network.sim import distributions
 from gossiprec.network.sim.availability import (
     AlternatingAvailability,

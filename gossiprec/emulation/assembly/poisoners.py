@@ -172,7 +172,7 @@ def poisoner_context(
     model: Model, layout: Layout, empty_feed: Feed, negatives: int, targets: I32
 ) -> PoisonerContext:
     """Return the context that a poisoner sees."""
-    from gossiprec.adversaries.poisoners.base import ModelFormula
+    from gossiprec.adversaries.poisoners import ModelFormula
 
     return PoisonerContext(ModelFormula(model, layout), empty_feed, negatives, targets)
 

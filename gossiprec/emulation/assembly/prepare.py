@@ -23,10 +23,9 @@ from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
-from gossiprec.compute.plan.planner_state import EACH, IN_ORDER
-from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.compute.plan.program import EACH, IN_ORDER
+from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.data.data_sizes import DataSizes
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import (
     AdversaryHook,
@@ -37,7 +36,7 @@ from gossiprec.emulation.assembly.attack_hook import (
     make_partial_views,
 )
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
-from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
@@ -46,7 +45,7 @@ from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.estimate.memory import check_memory, estimate_memory, figure_bytes, process_bytes
 from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.federated.base import overrides_method
+from gossiprec.federated import overrides_method
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.old_names import old_members
 from gossiprec.scenario import Scenario

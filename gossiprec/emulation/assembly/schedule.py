@@ -39,9 +39,8 @@ from gossiprec.emulation.estimate.memory import (
 from gossiprec.emulation.estimate.run_estimate import EstimateInputs, EventCounts
 from gossiprec.emulation.progress import Progress, Stopwatch
 from gossiprec.models import BlockRole
-from gossiprec.modes import choose_mode
-from gossiprec.modes.base import TrainingOutline
-from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.modes import TrainingOutline, choose_mode
+from gossiprec.network.overlay import UserProfiles
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.network.sim.availability import Availability

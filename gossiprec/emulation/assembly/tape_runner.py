@@ -14,8 +14,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.arrays import F32, I32, I64, check_array, check_range
 from gossiprec.compute.inbox_reducer import ServerRunner
-from gossiprec.compute.plan.planner_state import PastEvents
-from gossiprec.compute.plan.program import ExecutionPlan, Program
+from gossiprec.compute.plan.program import ExecutionPlan, PastEvents, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times

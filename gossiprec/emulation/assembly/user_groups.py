@@ -13,7 +13,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.features import LabelColumn
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split, display_name
-from gossiprec.measures.base import MeasureData
+from gossiprec.measures import MeasureData
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.ranking import user_means
 from gossiprec.measures.selectors import FILTERS, baseline_metric_name

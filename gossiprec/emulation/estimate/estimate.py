@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.data.data_sizes import DataSizes
 from gossiprec.emulation.assembly.components import note_large_deltas
-from gossiprec.emulation.assembly.data_loading import data_sizes
+from gossiprec.emulation.assembly.data_loading import DataSizes, data_sizes
 from gossiprec.emulation.assembly.shard_partition import require_ray
 from gossiprec.emulation.estimate.run_estimate import RunEstimate, estimate_from_sizes, make_run_estimate
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch

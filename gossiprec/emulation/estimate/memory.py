@@ -20,12 +20,10 @@ from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import available_bytes, resident_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.compute.local_update import TrainingSettings
-from gossiprec.data.data_sizes import BYTES_TO_DRAW
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.emulation.assembly.data_loading import reads_files
+from gossiprec.emulation.assembly.data_loading import BYTES_TO_DRAW, reads_files
 from gossiprec.models import Layout
-from gossiprec.modes import RunMode
-from gossiprec.modes.base import COPIES_PER_STEP, StoreMemory
+from gossiprec.modes import COPIES_PER_STEP, RunMode, StoreMemory
 from gossiprec.native.kernel_cache import has_compiled_kernels
 from gossiprec.network.protocols import Protocol
 from gossiprec.old_names import forward

@@ -12,14 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.base import AttackMemoryInputs, fraction_to_count
+from gossiprec.adversaries.attacks import ATTACKS, AttackMemoryInputs, fraction_to_count
 from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.tape import Op
-from gossiprec.data.data_sizes import DataSizes
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
-from gossiprec.emulation.assembly.data_loading import estimated_data_sizes
+from gossiprec.emulation.assembly.data_loading import DataSizes, estimated_data_sizes
 from gossiprec.emulation.assembly.poisoners import count_poisoners
 from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.estimate.memory import (
@@ -32,8 +30,7 @@ from gossiprec.emulation.estimate.memory import (
 )
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.models import MODELS, BlockRole
-from gossiprec.modes import choose_mode
-from gossiprec.modes.base import RunMode, TrainingOutline
+from gossiprec.modes import RunMode, TrainingOutline, choose_mode
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import Scenario, check_rounds, check_sizes, check_validation

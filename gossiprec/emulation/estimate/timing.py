@@ -16,8 +16,8 @@ from typing import NamedTuple
 from filelock import FileLock, Timeout
 from pydantic import PositiveFloat, PositiveInt, TypeAdapter
 
-from gossiprec.base.cache_dir import PRIVATE, cache_dir, why_replaceable
 from gossiprec.base.errors import ResourceError
+from gossiprec.base.machine import PRIVATE, cache_dir, why_replaceable
 from gossiprec.models import Layout, Model
 from gossiprec.runs.run_files import replace_file
 from gossiprec.scenario import Scenario

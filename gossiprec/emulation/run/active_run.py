@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.base import MembershipGuesses
+from gossiprec.adversaries.attacks import ItemScores, MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
-from gossiprec.adversaries.attacks.item_scores import ItemScores
 from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError

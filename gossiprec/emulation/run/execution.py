@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypedDict
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
-from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.compute.shards import ShardContext
 from gossiprec.data.split import Split, data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import ClockReadings, NullProgress, Progress, StopRequest, stop_on_signals

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.base import MembershipGuesses, Ranking
+from gossiprec.adversaries.attacks import ItemScores, MembershipGuesses, Ranking
 from gossiprec.adversaries.attacks.findings import RATES, Finding
-from gossiprec.adversaries.attacks.item_scores import ItemScores
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool

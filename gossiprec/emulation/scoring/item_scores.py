@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.adversaries.attacks import ItemScores
 from gossiprec.adversaries.attacks.findings import Finding, Label
-from gossiprec.adversaries.attacks.item_scores import ItemScores
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.measures.tied_rankings import (

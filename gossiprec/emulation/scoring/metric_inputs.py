@@ -15,7 +15,7 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, display_name
-from gossiprec.measures.base import NOWHERE, RelevantRanks, TargetRanks, TopItems, ValidationRanks
+from gossiprec.measures import NOWHERE, RelevantRanks, TargetRanks, TopItems, ValidationRanks
 from gossiprec.measures.metric import SAMPLED, MetricSpec
 from gossiprec.measures.ranking import PADDING, relevant_ranks, target_ranks, top_items
 

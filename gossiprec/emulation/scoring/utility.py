@@ -34,7 +34,7 @@ from gossiprec.emulation.scoring.metric_inputs import (
     sampled_negatives,
     to_measure_inputs,
 )
-from gossiprec.measures.base import MeasureData, RelevantRanks, TargetRanks, TopItems, ValidationRanks
+from gossiprec.measures import MeasureData, RelevantRanks, TargetRanks, TopItems, ValidationRanks
 from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
 from gossiprec.measures.selectors import baseline_metric_name
@@ -214,7 +214,7 @@ class UtilityEvaluator:
         return np.unique(np.concatenate([np.zeros(0, np.int64), *self._tied]))
 
     def baseline_metrics(self) -> dict[str, dict[str, float]]:
-        """Return the metrics of test items for each baseline order (:data:`.orders.ORDERS`)."""
+        """Return the metrics of test items for each baseline order (:data:`.metric_inputs.ORDERS`)."""
         names = [metric.name for metric in self._metrics if metric.uses_test_items]
         if not names:
             return {}

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.compute.shards import ShardContext
 from gossiprec.emulation.progress import Progress
 from gossiprec.runs.manifest import package_versions
 from gossiprec.scenario import Scenario

@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.compute.shards import Channel, Key, Mailbox, ShardLostError
-from gossiprec.compute.shards.row_routing import ShardContext
+from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext, ShardLostError
 from gossiprec.emulation.assembly.shard_partition import require_ray, thread_count
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards import ShardGroup, check_versions, local_versions

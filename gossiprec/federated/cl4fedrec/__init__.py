@@ -26,10 +26,8 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import generator
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import AnalyticTerm, CoordinatorContext, CoordinatorHook, Recommender
+from gossiprec.federated import RECOMMENDERS, AnalyticTerm, CoordinatorContext, CoordinatorHook, Recommender
 from gossiprec.models.base import Layout
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import (
     draw_view_noise,
     info_nce,
@@ -37,9 +35,10 @@ from gossiprec.models.base.contrastive import (
     normalise_embeddings,
     signed_noise,
 )
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
-from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
+from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
 
 if TYPE_CHECKING:
     from torch import Tensor

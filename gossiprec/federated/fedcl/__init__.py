@@ -28,8 +28,7 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST
 from gossiprec.data.split import TrainingData
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import ClientContext, CoordinatorContext, CoordinatorHook
+from gossiprec.federated import RECOMMENDERS, ClientContext, CoordinatorContext, CoordinatorHook
 from gossiprec.federated.fed_softmax import NONE, FedSoftmax, FedSoftmaxOptions, mask_known, sample_items
 from gossiprec.federated.fedcl.candidates import (
     ClusterCandidates,
@@ -53,7 +52,7 @@ from gossiprec.federated.vector_clustering import (
     ward_clusters,
 )
 from gossiprec.models.base import Layout
-from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
+from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
 
 
 class VectorBank(CoordinatorHook):

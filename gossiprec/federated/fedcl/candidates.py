@@ -21,7 +21,7 @@ from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.small_matmul import add_product, pad_to_tile
 from gossiprec.numerics.torch_setup import single_torch_thread
-from gossiprec.rules.servers.base import CALLING_THREAD, ThreadPoolLike
+from gossiprec.rules.servers import CALLING_THREAD, ThreadPoolLike
 
 _MOST = 2047
 """The highest digit: eleven bits, so that the counts stay in the first-level cache."""

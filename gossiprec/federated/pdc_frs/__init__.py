@@ -23,17 +23,16 @@ from gossiprec.base.options import LARGEST, Options, RegisteredName, build_regis
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.data.split import TrainingData
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import AnalyticTerm, CoordinatorContext, CoordinatorHook, Recommender
+from gossiprec.federated import RECOMMENDERS, AnalyticTerm, CoordinatorContext, CoordinatorHook, Recommender
 from gossiprec.federated.pdc_frs.contribution import Contribution, ContributionKnowledge, perturb_items
 from gossiprec.models.base import Layout, Model
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.contrastive import normalise_embeddings
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import single_torch_thread
-from gossiprec.rules.servers.base import ClientAnswers, Extras, RoundContext
+from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
 from gossiprec.rules.similarities import SIMILARITIES
 from gossiprec.runs.checkpoint_state import Stateful
 

@@ -19,22 +19,21 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.data.split import TrainingData
-from gossiprec.federated import RECOMMENDERS
-from gossiprec.federated.base import (
+from gossiprec.federated import (
+    RECOMMENDERS,
     ClientContext,
     CoordinatorContext,
     CoordinatorHook,
     PersonalModels,
     Recommender,
 )
-from gossiprec.federated.perfedrec.coordinator import ClusterModels, ClusterOptions
-from gossiprec.federated.perfedrec.pretraining import PretrainingOptions
+from gossiprec.federated.perfedrec.coordinator import ClusterModels, ClusterOptions, PretrainingOptions
 from gossiprec.federated.user_vectors import add_pseudo_items
 from gossiprec.federated.vector_clustering import MODULES
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.feeds.base import Columns
-from gossiprec.rules.servers.base import Extras
+from gossiprec.rules.servers import Extras
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

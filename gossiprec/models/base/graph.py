@@ -12,7 +12,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.ragged import Ragged
-from gossiprec.models.base.model import Model
+from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.old_names import old_members
 

@@ -29,7 +29,7 @@ def softmax_gradient(scores, n_items, wanted, others, in_batch, n_learnt, end):
     scores : ndarray of float32, flat, shape (end * n_items,)
         Scores of all touched items at each place.
     wanted, others, in_batch
-        As in :class:`gossiprec.models.base.analytic_gradients.SequenceBatch`.
+        As in :class:`gossiprec.models.base.kernel_interface.SequenceBatch`.
     """
     counted, added = np.zeros(n_items, np.float32), np.empty(others.shape[1], np.int32)
     apart = len(others) > 1

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.base.options import Options
-from gossiprec.models.base.model import Model
+from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 from gossiprec.old_names import old_members

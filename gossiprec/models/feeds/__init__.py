@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gossiprec.models.feeds.attributes import AttributedFeed, features_of, require_labels
-from gossiprec.models.feeds.base import Feed
-from gossiprec.models.feeds.items import PairwiseFeed, PointwiseFeed
+from gossiprec.models.feeds.base import Feed, PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.sequences import ListFeed, MaskedFeed, SequenceFeed, SetFeed, TransitionFeed
 
 __all__ = [

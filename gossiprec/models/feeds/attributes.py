@@ -12,8 +12,7 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split, TrainingData
-from gossiprec.models.feeds.base import Columns
-from gossiprec.models.feeds.items import PointwiseFeed
+from gossiprec.models.feeds.base import Columns, PointwiseFeed
 
 
 class AttributedFeed(PointwiseFeed):

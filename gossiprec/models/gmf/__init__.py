@@ -14,10 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base import Model
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
-from gossiprec.models.base.kernel_interface import ModelKernels
-from gossiprec.models.base.model import ReductionOptions
+from gossiprec.models.base import Model, ReductionOptions
+from gossiprec.models.base.kernel_interface import AnalyticGradient, ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
 from gossiprec.models.feeds import PointwiseFeed
 

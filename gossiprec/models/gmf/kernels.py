@@ -18,8 +18,8 @@ from numpy import float32, uint64
 
 from gossiprec.base.arrays import F32
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
 from gossiprec.models.base.item_records import NodeRow, load_records, store_records, sync_records
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, noinline
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into, sum_range

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
-from gossiprec.models.base.analytic_gradients import SequenceGradient
+from gossiprec.models.base.kernel_interface import SequenceGradient
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal, uniform
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
 from gossiprec.models.feeds import SequenceFeed

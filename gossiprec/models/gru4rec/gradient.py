@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic_gradients import SequenceGradient
+from gossiprec.models.base.kernel_interface import SequenceGradient
 from gossiprec.models.base.loss_kernels import count_target_positions, softmax_gradient
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
 from gossiprec.native.tiles import Matrix

@@ -17,10 +17,10 @@ from pydantic import Field
 from gossiprec.base.options import Options
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
-from gossiprec.models.base.analytic_gradients import PairGradient
+from gossiprec.models.base import DotProductScores
 from gossiprec.models.base.contrastive import mean_info_nce
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
-from gossiprec.models.base.model import DotProductScores
+from gossiprec.models.base.kernel_interface import PairGradient
 from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, uniform
 from gossiprec.models.feeds import PairwiseFeed
 from gossiprec.old_names import old_members

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic_gradients import PairGradient
+from gossiprec.models.base.kernel_interface import PairGradient
 from gossiprec.models.base.loss_kernels import bpr_gradient
 from gossiprec.native.jit import kernel, noinline
 from gossiprec.numerics.flat_ops import axpy, dot, scale_into

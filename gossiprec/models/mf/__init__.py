@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base import Model
-from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient
-from gossiprec.models.base.model import DotProductScores, ReductionOptions
+from gossiprec.models.base import DotProductScores, Model, ReductionOptions
+from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient
 from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, normal
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic_gradients import AnalyticGradient, PairGradient
+from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient
 from gossiprec.models.base.loss_kernels import bpr_gradient
 from gossiprec.native.jit import kernel
 from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, model_validator
 
 from gossiprec.models import MODELS
-from gossiprec.models.base import Model
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
-from gossiprec.models.base.model import ReductionOptions
+from gossiprec.models.base import Model, ReductionOptions
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import (
     BlockRole,
     ParameterBlock,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.analytic_gradients import AnalyticGradient
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.native.jit import kernel, noinline
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import (

@@ -18,9 +18,9 @@ from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.rng import purpose_id
 from gossiprec.data.sources import FileSource
-from gossiprec.network.overlay.base import OverlayContext, Views, WordStreams, pick_distinct
+from gossiprec.network.overlay import OverlayContext, Views, WordStreams, pick_distinct
 from gossiprec.network.overlay.views import NeighborOptions
-from gossiprec.network.sessions.base import draw_rows, first_bad_span
+from gossiprec.network.sessions import draw_rows, first_bad_span
 from gossiprec.network.sim.clock import TimeUnit, units_per_wake
 
 CHOICE = purpose_id("contact-choice")

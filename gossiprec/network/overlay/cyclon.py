@@ -13,9 +13,14 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import OverlayContext, pick_distinct
-from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
+from gossiprec.network.overlay import (
+    SAMPLINGS,
+    ExchangedViews,
+    ExchangeOptions,
+    OverlayContext,
+    View,
+    pick_distinct,
+)
 
 
 class CyclonOptions(ExchangeOptions):

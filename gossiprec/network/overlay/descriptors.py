@@ -29,9 +29,7 @@ from gossiprec.network.graphs.similarity import (
     spatial_proximity,
     taste_similarity,
 )
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import OverlayContext
-from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
+from gossiprec.network.overlay import SAMPLINGS, ExchangedViews, ExchangeOptions, OverlayContext, View
 
 RANK = purpose_id("descriptor-rank")
 MAX_NODES = 20_000

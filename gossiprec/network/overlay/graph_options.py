@@ -24,7 +24,7 @@ from gossiprec.base.rng import generator
 from gossiprec.network import graphs
 from gossiprec.network.graphs import FAMILIES
 from gossiprec.network.graphs.files import MAX_BYTES, SUFFIXES, build_graph, read_node_link_data
-from gossiprec.network.overlay.base import UserProfiles
+from gossiprec.network.overlay import UserProfiles
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Literal
 
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.view_exchange import ExchangedViews, ExchangeOptions, View
+from gossiprec.network.overlay import SAMPLINGS, ExchangedViews, ExchangeOptions, View
 
 _time = itemgetter(1)
 

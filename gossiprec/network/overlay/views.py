@@ -18,7 +18,7 @@ from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.options import Options
 from gossiprec.base.rng import NodeStreams, distinct_below, purpose_id, uniforms
 from gossiprec.network import graphs
-from gossiprec.network.overlay.base import OverlayContext, Views, WordStreams, pick_distinct, wake_words
+from gossiprec.network.overlay import OverlayContext, Views, WordStreams, pick_distinct, wake_words
 from gossiprec.network.overlay.graph_options import (
     KINDS,
     Graph,

@@ -12,8 +12,7 @@ import numpy as np
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.options import Count, Options
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.network.protocols import PROTOCOLS
-from gossiprec.network.protocols.base import CoordinatedProtocol
+from gossiprec.network.protocols import PROTOCOLS, CoordinatedProtocol
 
 
 class CentralOptions(Options):

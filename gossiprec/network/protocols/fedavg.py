@@ -3,7 +3,7 @@
 References
 ----------
 McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017;
-CDA paper (arXiv 2306.08929), section 2.2; for buffered aggregation :mod:`gossiprec.network.protocols.fedavg_options`.
+CDA paper (arXiv 2306.08929), section 2.2; for buffered aggregation :mod:`gossiprec.network.protocols.round_policy`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import registered_name
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.network.protocols import PROTOCOLS
-from gossiprec.network.protocols.base import CoordinatedProtocol
-from gossiprec.network.protocols.fedavg_options import BufferedOptions, FedAvgOptions
+from gossiprec.network.protocols import PROTOCOLS, CoordinatedProtocol
 from gossiprec.network.protocols.round_policy import (
+    BufferedOptions,
     BufferedRounds,
     ClientTasks,
     ClockedRounds,
     DeadlineRounds,
+    FedAvgOptions,
     RoundPolicy,
     sample_proportionally,
 )

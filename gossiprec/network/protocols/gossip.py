@@ -12,7 +12,7 @@ from pydantic import PositiveFloat, model_validator
 from gossiprec.base.options import Count, Options
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, RefreshSchedule
-from gossiprec.network.protocols.base import Protocol
+from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.old_names import old_members
 

@@ -13,7 +13,7 @@ from gossiprec.base.registry import registry_name
 from gossiprec.compute.plan.tape import MERGING, Op, operations_by_slot, slot_names
 
 if TYPE_CHECKING:
-    from gossiprec.network.protocols.base import Protocol
+    from gossiprec.network.protocols import Protocol
 
 MODEL = "model"
 """The kind of messages with a model that a protocol does not name."""

@@ -17,8 +17,7 @@ from pydantic import Discriminator, Tag, field_validator, model_validator
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.options import Count, registered_name
 from gossiprec.compute.plan.tape import Op
-from gossiprec.network.overlay import SAMPLINGS
-from gossiprec.network.overlay.base import OverlayContext, Views
+from gossiprec.network.overlay import SAMPLINGS, ExchangeOptions, ExchangeView, OverlayContext, Views
 from gossiprec.network.overlay.contacts import (
     Contacts,
     ContactViewOptions,
@@ -26,7 +25,6 @@ from gossiprec.network.overlay.contacts import (
     check_contacts,
     read_contacts,
 )
-from gossiprec.network.overlay.view_exchange import ExchangeOptions, ExchangeView
 from gossiprec.network.overlay.views import StaticViewOptions, make_graph_views
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.gossip import CountedRefreshOptions, Gossip, GossipOptions, ViewOptions

@@ -11,8 +11,13 @@ import numpy as np
 
 from gossiprec.base.errors import DataError
 from gossiprec.data.sources import FileSource
-from gossiprec.network.sessions import SESSION_FORMATS
-from gossiprec.network.sessions.base import Recording, SessionFormat, first_bad_span, recording_of_spans
+from gossiprec.network.sessions import (
+    SESSION_FORMATS,
+    Recording,
+    SessionFormat,
+    first_bad_span,
+    recording_of_spans,
+)
 
 FORM = "a pickled dictionary: client to {active: [...], inactive: [...], finish_time: t}, in seconds"
 

@@ -7,8 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from gossiprec.data.sources import FileSource
-from gossiprec.network.sessions import SESSION_FORMATS
-from gossiprec.network.sessions.base import Recording, SessionFormat, first_bad_span, recording_of_spans
+from gossiprec.network.sessions import (
+    SESSION_FORMATS,
+    Recording,
+    SessionFormat,
+    first_bad_span,
+    recording_of_spans,
+)
 
 COLUMNS = ("device", "from", "until")
 

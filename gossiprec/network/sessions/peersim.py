@@ -8,8 +8,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64
 from gossiprec.data.sources import FileSource
-from gossiprec.network.sessions import SESSION_FORMATS
-from gossiprec.network.sessions.base import Recording, SessionFormat
+from gossiprec.network.sessions import SESSION_FORMATS, Recording, SessionFormat
 
 FORM = "device, first state (1 online, 0 offline), start in ms, time zone, and at least one duration in ms"
 

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import LARGEST
-from gossiprec.rules.aggregators import AGGREGATORS, base
-from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules import aggregators
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads
 from gossiprec.rules.aggregators.krum import item_distances, model_distances
 from gossiprec.rules.aggregators.median import median_of_sorted
@@ -66,7 +66,7 @@ class Bulyan(TouchedRule):
     def combine(self, values: F32) -> F32:
         """Return the mean of the values nearest to the median of each item's chosen deltas."""
         n, n_items = values.shape[:2]
-        at_once = max(1, base.BLOCK // n**2)
+        at_once = max(1, aggregators.BLOCK // n**2)
         chosen = np.concatenate(
             [
                 self._chosen(item_distances(values[:, low : low + at_once]))

@@ -16,8 +16,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32
 from gossiprec.base.options import Options
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox
 from gossiprec.rules.aggregators.deltas import Bound
 from gossiprec.rules.aggregators.norm_bound import bound_value, distances_from
 

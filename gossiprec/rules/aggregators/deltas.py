@@ -17,8 +17,8 @@ from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.options import Options
 from gossiprec.base.ragged import Ragged
 from gossiprec.native import jit_cached
-from gossiprec.rules.aggregators import base
-from gossiprec.rules.aggregators.base import Aggregator, Inbox, ModelDelta
+from gossiprec.rules import aggregators
+from gossiprec.rules.aggregators import Aggregator, Inbox, ModelDelta
 
 
 class ScopeOptions(Options):
@@ -145,7 +145,7 @@ class StackedDeltas:
         uploads = Ragged.from_pairs(touched, np.arange(len(touched)), n_items)
         for n in np.unique(uploads.sizes[uploads.sizes > 0]).tolist():
             items = np.flatnonzero(uploads.sizes == n)
-            at_once = max(1, base.BLOCK // max(n * self.rows.shape[1], 1))
+            at_once = max(1, aggregators.BLOCK // max(n * self.rows.shape[1], 1))
             for low in range(0, len(items), at_once):
                 some = items[low : low + at_once]
                 which = uploads.values[uploads.offsets[some, None] + np.arange(n)]

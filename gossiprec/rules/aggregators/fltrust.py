@@ -16,9 +16,8 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, F64
 from gossiprec.base.options import Options
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
-from gossiprec.rules.root_data import ReportsFindings, RootDataOptions, UsesRootData
+from gossiprec.rules import ReportsFindings, RootDataOptions, UsesRootData
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox
 
 
 class FLTrustOptions(Options):

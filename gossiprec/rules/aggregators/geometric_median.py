@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions
 from gossiprec.rules.aggregators.median import median_of_sorted
 

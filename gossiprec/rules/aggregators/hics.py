@@ -17,8 +17,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import Options
-from gossiprec.rules.aggregators import AGGREGATORS, deltas
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, deltas
 from gossiprec.rules.aggregators.deltas import Bound, How, add_deltas
 
 LOOKS_BENIGN = 3.0

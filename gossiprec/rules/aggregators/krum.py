@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import LARGEST
 from gossiprec.native import jit_cached
-from gossiprec.rules.aggregators import AGGREGATORS, base
-from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules import aggregators
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads
 
 
@@ -83,7 +83,7 @@ class Krum(TouchedRule):
         elif n <= 2:
             return mean_over_uploads(values)
         else:
-            at_once = max(1, base.BLOCK // n**2)
+            at_once = max(1, aggregators.BLOCK // n**2)
             starts = range(0, values.shape[1], at_once)
             kept = np.concatenate(
                 [self._order(item_distances(values[:, low : low + at_once])) for low in starts]

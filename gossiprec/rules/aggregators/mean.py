@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator, Inbox, as_summable_rows
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, as_summable_rows
 
 
 @AGGREGATORS.register("mean")

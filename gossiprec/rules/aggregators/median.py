@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule
 
 

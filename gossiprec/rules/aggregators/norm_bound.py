@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import model_validator
 
 from gossiprec.base.arrays import F32, F64
-from gossiprec.rules.aggregators import AGGREGATORS, deltas
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, deltas
 from gossiprec.rules.aggregators.deltas import Bound, How, ScopeOptions, add_deltas
 
 

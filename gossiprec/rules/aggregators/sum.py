@@ -8,8 +8,7 @@ Published code of PoisonFedDLRS (specification, section 3.1), which adds up the 
 from __future__ import annotations
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox
 from gossiprec.rules.aggregators.deltas import add_deltas
 
 

@@ -9,8 +9,7 @@ equation); the mean over all clients is `mean`, their sum is `sum`.
 from __future__ import annotations
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Aggregator, Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox
 from gossiprec.rules.aggregators.deltas import add_deltas
 
 

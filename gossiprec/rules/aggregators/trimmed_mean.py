@@ -17,8 +17,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32
 from gossiprec.base.options import LARGEST
-from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.rules.aggregators.base import Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox
 from gossiprec.rules.aggregators.deltas import TouchedRule, TouchedRuleOptions, mean_over_uploads
 
 

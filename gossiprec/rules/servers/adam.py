@@ -18,9 +18,8 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.native import jit_cached
 from gossiprec.numerics.buffer_pool import BufferPool
-from gossiprec.rules.aggregators.base import ModelDelta
-from gossiprec.rules.servers import SERVERS
-from gossiprec.rules.servers.base import ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.rules.aggregators import ModelDelta
+from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
 
 Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 

@@ -15,8 +15,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32
 from gossiprec.base.options import Options
-from gossiprec.rules.servers import SERVERS
-from gossiprec.rules.servers.base import ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
 
 
 class AdaptiveOptions(Options):

@@ -19,8 +19,7 @@ from gossiprec.data.sources import open_text_source
 from gossiprec.data.split import TrainingData
 from gossiprec.data.split_parts import read_lists
 from gossiprec.data.text_blocks import TextFormat
-from gossiprec.rules.similarities import SIMILARITIES
-from gossiprec.rules.similarities.base import Similarity
+from gossiprec.rules.similarities import SIMILARITIES, Similarity
 
 PUBLIC = purpose_id("public-users")
 

@@ -10,8 +10,13 @@ from pydantic import Field
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.split import TrainingData
-from gossiprec.rules.similarities import SIMILARITIES
-from gossiprec.rules.similarities.base import Similarity, item_words, rounded_unit_vectors, shifted_cosines
+from gossiprec.rules.similarities import (
+    SIMILARITIES,
+    Similarity,
+    item_words,
+    rounded_unit_vectors,
+    shifted_cosines,
+)
 
 
 @SIMILARITIES.register("titles")

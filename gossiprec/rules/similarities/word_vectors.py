@@ -13,8 +13,13 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import TrainingData
-from gossiprec.rules.similarities import SIMILARITIES
-from gossiprec.rules.similarities.base import Similarity, item_words, rounded_unit_vectors, shifted_cosines
+from gossiprec.rules.similarities import (
+    SIMILARITIES,
+    Similarity,
+    item_words,
+    rounded_unit_vectors,
+    shifted_cosines,
+)
 
 
 @SIMILARITIES.register("word-vectors")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks.base import Attack
+from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import I64
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import Registry

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.base import AttackContext
+from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS, UploadAttack, UploadAttackOptions
 from gossiprec.base.arrays import F32, F64, I64
