@@ -22,6 +22,7 @@ from gossiprec.base.options import Count, Options
 from gossiprec.base.rng import generator
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.protocols import PROTOCOLS, Protocol
+from gossiprec.network.protocols.gossip import WakeOptions
 from gossiprec.network.protocols.messages import Message, Send
 from gossiprec.network.sim.clock import WakeClock
 from gossiprec.rules.aggregators import make_aggregator
