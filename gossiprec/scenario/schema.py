@@ -24,6 +24,9 @@ from gossiprec.scenario.yaml_source import preset_names
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
+LISTS = {"policies": "policy", "attackers": "poisoner", "adversaries": "adversary", "observers": "observer"}
+"""The kind of the entries of each list in a scenario."""
+
 
 def json_schema(registries: Registries | None = None) -> dict[str, Any]:
     """Return the JSON Schema of a scenario, with one alternative for each registered thing.
@@ -50,17 +53,8 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         for kind, (registry, _) in kinds.items()
         for name, _ in registry.members()
     }
-    schemas = _Schemas(
-        [
-            *members.values(),
-            *FIXED.values(),
-            DatasetChoice,
-            PolicyChoice,
-            AttackerChoice,
-            AdversaryChoice,
-            ScenarioHeader,
-        ]
-    )
+    choices = (DatasetChoice, PolicyChoice, AttackerChoice, AdversaryChoice)
+    schemas = _Schemas([*members.values(), *FIXED.values(), *choices, ScenarioHeader])
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
     one_of = {kind: schemas.one_of(kind, [name for of, name in members if of == kind]) for kind in kinds}
@@ -73,10 +67,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             "preset": {"enum": preset_names(), "description": "Preset: values that this file overrides."},
             **{key: one_of[key] for key in ("dataset", "model", "protocol")},
             "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
-            "policies": {"type": "array", "default": [], "items": one_of["policy"]},
-            "attackers": {"type": "array", "default": [], "items": one_of["poisoner"]},
-            "adversaries": {"type": "array", "default": [], "items": one_of["adversary"]},
-            "observers": {"type": "array", "default": [], "items": one_of["observer"]},
+            **{key: {"type": "array", "default": [], "items": one_of[kind]} for key, kind in LISTS.items()},
             **{
                 key: {**schemas.ref(section), "default": _defaults(section)} for key, section in FIXED.items()
             },
