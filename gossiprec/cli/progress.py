@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gossiprec.cli.summary_text import plain_table
-from gossiprec.figures.study.estimates import NOTE, tabulate_means
-from gossiprec.figures.study.table_reader import StudyTable
 from gossiprec.streams import is_unread, silence
 
 if TYPE_CHECKING:
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gossiprec.emulation import Progress, Status
+    from gossiprec.figures.study.table_reader import StudyTable
     from gossiprec.study.runner import TimeLeft
     from gossiprec.study.task import TaskResult
 
@@ -297,6 +295,9 @@ MOST_ROWS = 40
 
 def means_table(table: StudyTable) -> Table:
     """Return a table with a row per combination of the varying axes and a column for each of the first measures."""
+    from gossiprec.cli.summary_text import plain_table
+    from gossiprec.figures.study.estimates import tabulate_means
+
     means = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
     found = plain_table(gap=2)
     for name in means.axes:
@@ -310,6 +311,8 @@ def means_table(table: StudyTable) -> Table:
 
 def format_table_note(table: StudyTable, folder: Path) -> str:
     """Return how to read the table, what it leaves out, and the commands to continue with."""
+    from gossiprec.figures.study.estimates import NOTE, tabulate_means
+
     means = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
     left = [f"{means.more_rows} more combinations"] if means.more_rows else []
     left += [f"{means.more_columns} more measures"] if means.more_columns else []

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-from gossiprec.runs.run import describe_stop
-
 MIB = 2**20
 WIDTH = 100
 """Columns of a table that is not printed on a terminal."""
@@ -36,6 +34,8 @@ def format_header(summary: Mapping[str, Any]) -> str:
         "utility": ", ".join(utility) or "not measured",
     }
     if summary.get("stopped"):
+        from gossiprec.runs.run import describe_stop
+
         rows["stopped"] = describe_stop(summary["stopped"])
     if summary.get("privacy"):
         rows["privacy"] = _spent(summary["privacy"])

@@ -125,6 +125,7 @@ class _Nowhere:
     """Stands for the directory of a run that writes nothing."""
 
     log = None
+    changes = ()
 
 
 @given(st.integers(0, 2**32 - 1))
