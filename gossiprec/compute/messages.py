@@ -186,6 +186,8 @@ class Transform:
     ) -> MessagePayload:
         """Return the payload to send in place of the given one, with equal shapes and finite numbers.
 
+        A transform that is :attr:`per_receiver` gets the receiver of the message as a fourth argument.
+
         Parameters
         ----------
         payload : MessagePayload
@@ -194,8 +196,6 @@ class Transform:
             A copy of the node's version before its last local update, without withheld blocks; for clients of FedAvg
             the version that they were sent. None if the node has not trained since its last push.
         push : PushContext
-        receiver : int
-            The receiver of the message, as a fourth argument, if the transform is :attr:`per_receiver`.
         """
         raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
 

@@ -16,7 +16,7 @@ from gossiprec.compute.executors.tensors import (
     table_views,
     to_tensor,
 )
-from gossiprec.compute.local_update import dp_noise_row
+from gossiprec.compute.local_update import TrainingSettings, dp_noise_row
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import merge_keys, update_keys
 from gossiprec.models.base.kernel_interface import ScoreQuery
@@ -56,6 +56,11 @@ class ReferenceExecutor(Executor):
                     row = arena.load(target)
                     self._learner(int(program.node[task])).train(row[0], int(program.update[task]))
                     arena.store(target, row, update_keys(program, only, seed) if arena.is_half else None)
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Train with other numbers; optimizers are made again, and their moments are in the arena."""
+        super().use_training(training)
+        self._learners.clear()
 
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores, query by query."""
