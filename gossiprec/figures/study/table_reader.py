@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.figures.study.quantity import Label, Quantity, format_label, join_labels, measure_label
-from gossiprec.figures.style import MAX_NAME, short_name
 from gossiprec.measures.selectors import FILTERS, read_measure
 from gossiprec.runs.run_files import open_to_read, read_regular
 
@@ -166,6 +165,8 @@ class StudyTable:
 
         The names include the axes if there is room for them in all names.
         """
+        from gossiprec.figures.style import MAX_NAME, short_name  # loads matplotlib
+
         drawn = list(points)
         axes = self.varying_among(drawn) or self.varying
         values = {point: [format_label(point[self.axis_index(name)]) for name in axes] for point in drawn}
