@@ -197,7 +197,7 @@ class Transform:
             the version that they were sent. None if the node has not trained since its last push.
         push : PushContext
         """
-        raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
+        raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not define encode()")
 
 
 class WithholdUserRow(Transform):

@@ -203,7 +203,7 @@ class WithoutTheWord(Endless):
 
 
 class AnswersNothing(PingPong):
-    """Answers a message that nobody sent."""
+    """Answers a message that was never sent."""
 
     def on_receive(self, message):
         return [Send(message.sender, "ping", message._replace(id=99))]

@@ -138,10 +138,10 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         if self._on_message:
             columns = self._active.recording.messages
             for row in zip(*(columns[name].tolist() for name in DeliveredMessage._fields), strict=True):
-                for told in self._on_message:
-                    told(DeliveredMessage(*row))
-        for tell in self._on_report:
-            tell(report)
+                for callback in self._on_message:
+                    callback(DeliveredMessage(*row))
+        for on_report in self._on_report:
+            on_report(report)
         return report
 
     def until(self, time: float) -> list[Report]:
