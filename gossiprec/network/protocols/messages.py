@@ -157,8 +157,9 @@ class MessageBook:
                 if operations is None or MERGING & set(operations):
                     found = "no operations" if operations is None else "a merge"
                     raise ScenarioError(
-                        f"{self._name}: role_behaviours: found {found} for {kind!r} in role {role}, but control "
-                        f"messages carry no model; add {kind!r} to `on` with operations that merge nothing, for example ()"
+                        f"{self._name}: role_behaviours: found {found} for {kind!r} in role {role}, but "
+                        f"control messages carry no model; add {kind!r} to `on` with operations that merge "
+                        "nothing, for example ()"
                     )
 
     @property
