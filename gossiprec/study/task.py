@@ -26,10 +26,8 @@ from gossiprec.version import code_version
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gossiprec.data.split import Split
     from gossiprec.emulation import Progress
     from gossiprec.runs import Run
-    from gossiprec.scenario import Scenario
 
     Load = Callable[[Scenario], Split]
 

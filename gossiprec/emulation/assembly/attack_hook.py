@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,9 +37,6 @@ from gossiprec.emulation.assembly.components import RunComponents, choose_advers
 from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs.checkpoint_state import Stateful
-
-if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.components import RunComponents
 
 
 class PartialViews(Stateful):

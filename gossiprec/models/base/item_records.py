@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from numpy import float32
+
 from gossiprec.base.arrays import F32
 from gossiprec.native.jit import borrow, copy_floats
-from gossiprec.numerics.lazy_adam import advance_record, fill_moves, move_record
+from gossiprec.numerics.lazy_adam import advance_record, advance_rows, fill_moves, fill_tables, move_record
 
 
 class NodeRow(NamedTuple):
@@ -71,3 +73,28 @@ def sync_records(batch, step, space, dim, adam, one_segment, epsilon):
             touched[count] = c
             count += 1
     return count
+
+
+@borrow
+def begin_epoch(n_steps, done, count, table, space, rule):
+    """Move the rows that no sample touches, all steps in one pass; return whether one table covers the epoch."""
+    one_segment = False
+    if rule.adam:
+        one_segment = fill_tables(space.tables, done, n_steps, rule.rate, rule.beta1, rule.beta2) == 1
+        advance_rows(table.theta, table.first, table.second, space.tables, 0, n_steps, float32(rule.epsilon))
+    for c in range(count):
+        space.at_step[c] = 0
+    return one_segment
+
+
+@borrow
+def end_epoch(n_steps, count, space, dim, rule, one_segment):
+    """Bring all records up to date."""
+    records, at_step, tables, epsilon = space.records, space.at_step, space.tables, float32(rule.epsilon)
+    if one_segment:
+        fill_moves(tables, n_steps, space.moves)
+    for c in range(count if rule.adam else 0):
+        if one_segment and at_step[c] < n_steps:
+            move_record(records, c, dim, space.moves, at_step[c], epsilon)
+        elif at_step[c] < n_steps:
+            advance_record(records, c, dim, tables, at_step[c], n_steps, epsilon)

@@ -14,7 +14,14 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.base.arrays import F32, I64
-from gossiprec.models.base.item_records import NodeRow, load_records, store_records, sync_records
+from gossiprec.models.base.item_records import (
+    NodeRow,
+    begin_epoch,
+    end_epoch,
+    load_records,
+    store_records,
+    sync_records,
+)
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.native.jit import (
@@ -32,11 +39,6 @@ from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.lazy_adam import (
     AdamTables,
     adam_step,
-    advance_record,
-    advance_rows,
-    fill_moves,
-    fill_tables,
-    move_record,
     new_tables,
     step_record,
     step_vector,
@@ -212,15 +214,11 @@ def descend(step, touched, space, rule, sizes):
 
 def run_epoch(n, count, done, pull, table, space, rule, sizes, options):
     """Pass once over the samples in their order; return the number of steps (see ``models/gmf/kernels.py``)."""
-    records, at_step, moves, tables = space.records, space.at_step, space.moves, space.tables
-    epsilon, adam, item_dim, one_segment = float32(rule.epsilon), rule.adam, length(sizes.item_dims), False
+    records, at_step = space.records, space.at_step
+    epsilon, adam, item_dim = float32(rule.epsilon), rule.adam, length(sizes.item_dims)
     size = n if rule.batch_size == 0 else rule.batch_size
     n_steps = (n + size - 1) // size
-    if adam:
-        one_segment = fill_tables(tables, done, n_steps, rule.rate, rule.beta1, rule.beta2) == 1
-        advance_rows(table.theta, table.first, table.second, tables, 0, n_steps, epsilon)
-    for c in range(count):
-        at_step[c] = 0
+    one_segment = begin_epoch(n_steps, done, count, table, space, rule)
     for b in range(n_steps):
         batch = space.order[b * size : min(n, (b + 1) * size)]
         touched = space.touched[: sync_records(batch, b, space, item_dim, adam, one_segment, epsilon)]
@@ -230,13 +228,7 @@ def run_epoch(n, count, done, pull, table, space, rule, sizes, options):
         descend(done + b + 1, touched, space, rule, sizes)
         for c in touched:
             at_step[c] = b + 1
-    if one_segment:
-        fill_moves(tables, n_steps, moves)
-    for c in range(count if adam else 0):
-        if one_segment and at_step[c] < n_steps:
-            move_record(records, c, item_dim, moves, at_step[c], epsilon)
-        elif at_step[c] < n_steps:
-            advance_record(records, c, item_dim, tables, at_step[c], n_steps, epsilon)
+    end_epoch(n_steps, count, space, item_dim, rule, one_segment)
     return n_steps
 
 

@@ -18,7 +18,14 @@ from numpy import float32, uint64
 
 from gossiprec.base.arrays import F32
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.models.base.item_records import NodeRow, load_records, store_records, sync_records
+from gossiprec.models.base.item_records import (
+    NodeRow,
+    begin_epoch,
+    end_epoch,
+    load_records,
+    store_records,
+    sync_records,
+)
 from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, noinline
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
@@ -26,11 +33,6 @@ from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient
 from gossiprec.numerics.lazy_adam import (
     AdamTables,
     adam_step,
-    advance_record,
-    advance_rows,
-    fill_moves,
-    fill_tables,
-    move_record,
     new_tables,
     record_offsets,
     step_record,
@@ -257,23 +259,11 @@ def run_epoch(n, count, done, table, space, rule, dim, anchor):
     `table` is the item table: rows that no sample touches move here, all steps in one pass. `done` steps were taken
     before. `anchor` is None, or the values to which records are drawn back.
     """
-    order, listed, at_step, records, slope = (
-        space.order,
-        space.touched,
-        space.at_step,
-        space.records,
-        space.slope,
-    )
-    tables, moves = space.tables, space.moves
+    order, listed, at_step, slope = space.order, space.touched, space.at_step, space.slope
     epsilon, adam = float32(rule.epsilon), rule.adam
     size = n if rule.batch_size == 0 else rule.batch_size
     n_steps = (n + size - 1) // size
-    one_segment = False
-    if adam:
-        one_segment = fill_tables(tables, done, n_steps, rule.rate, rule.beta1, rule.beta2) == 1
-        advance_rows(table.theta, table.first, table.second, tables, 0, n_steps, epsilon)
-    for c in range(count):
-        at_step[c] = 0
+    one_segment = begin_epoch(n_steps, done, count, table, space, rule)
     for b in range(n_steps):
         batch = order[b * size : min(n, (b + 1) * size)]
         touched = listed[: sync_records(batch, b, space, dim, adam, one_segment, epsilon)]
@@ -283,13 +273,7 @@ def run_epoch(n, count, done, table, space, rule, dim, anchor):
         for c in touched:
             slope[c] = float32(0.0)
             at_step[c] = b + 1
-    if one_segment:
-        fill_moves(tables, n_steps, moves)
-    for c in range(count if adam else 0):
-        if one_segment and at_step[c] < n_steps:
-            move_record(records, c, dim, moves, at_step[c], epsilon)
-        elif at_step[c] < n_steps:
-            advance_record(records, c, dim, tables, at_step[c], n_steps, epsilon)
+    end_epoch(n_steps, count, space, dim, rule, one_segment)
     return n_steps
 
 

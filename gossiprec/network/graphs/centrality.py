@@ -21,7 +21,6 @@ from scipy import sparse
 from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.machine import usable_cores
 from gossiprec.native import jit_cached
-from gossiprec.network.graphs.measures import Matrix
 from gossiprec.old_names import forward
 
 if TYPE_CHECKING:
