@@ -1,1 +1,1 @@
-"""Studies of papers: one folder each, run from a clone; they import gossiprec as any other package would."""
+"""Studies of papers: a module and a folder of data each, run from a clone; they use gossiprec as any package would."""

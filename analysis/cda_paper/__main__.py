@@ -6,6 +6,7 @@ from pathlib import Path
 
 from analysis.cda_paper import STUDY, dataset_name
 from analysis.cda_paper.figures import selectable_names
+from analysis.cda_paper.report import REPORT
 from analysis.papers.command import StudyCommand
 
 
@@ -15,4 +16,4 @@ def _line(name: str) -> str:
 
 
 if __name__ == "__main__":
-    StudyCommand(STUDY, selectable_names(), "analysis.cda_paper.report", _line).main()
+    StudyCommand(STUDY, selectable_names(), REPORT, _line).main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -85,15 +84,14 @@ class StudyCommand:
     file : PaperStudyFile
     subjects : mapping
         What ``--only`` can name, each with its experiments.
-    report : str
-        The module with the study's ``REPORT``, imported late because it draws.
+    report : StudyReport
     describe : callable, optional
         Maps an experiment to its line in the list; by default its name.
     """
 
     file: PaperStudyFile
     subjects: Mapping[str, Collection[str]]
-    report: str
+    report: StudyReport
     describe: Callable[[str], str] = str
 
     def build(self) -> click.Command:
@@ -120,7 +118,9 @@ class StudyCommand:
 
     def main(self) -> NoReturn:
         """Run the command with the arguments of the process, and exit."""
-        sys.exit(exit_code(sys.argv[1:], self.build(), name=f"python -m {self.report.rpartition('.')[0]}"))
+        sys.exit(
+            exit_code(sys.argv[1:], self.build(), name=f"python -m analysis.{self.file.path.parent.name}")
+        )
 
     def _run(
         self, context: click.Context, /, only: str, scale: Scale, *, is_list: bool, **options: Any
@@ -167,9 +167,8 @@ class StudyCommand:
         folder.check(whole.name)
         runs = finished_runs(folder, plan, keep=how.keep)
         reasons = missing_reasons(list(self.file.experiments), runs, plan, lacking, outcome)
-        report: StudyReport = import_module(self.report).REPORT
         with folder.locked(whole.name):
-            for path in report.write(folder.path, runs, reasons, **about):
+            for path in self.report.write(folder.path, runs, reasons, **about):
                 click.echo(path)
 
 

@@ -23,8 +23,8 @@ _MODULE_OF = {
     "prepare": "assembly.prepare",
     "Progress": "progress",
     "Status": "progress",
-    "Replay": "run.replay",
-    "replay": "run.replay",
+    "Replay": "run.simulate",
+    "replay": "run.simulate",
     "resume": "run.simulate",
     "simulate": "run.simulate",
 }

@@ -17,10 +17,9 @@ from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
 from gossiprec.testing.servers import check_server
-from gossiprec.testing.session_formats import check_session_format
 from gossiprec.testing.similarities import check_similarity
 from gossiprec.testing.tiny_runs import temporarily_registered
-from gossiprec.testing.topologies import check_sampling, check_topology
+from gossiprec.testing.topologies import check_sampling, check_session_format, check_topology
 from gossiprec.testing.trackers import check_tracker
 
 __all__ = [

@@ -11,8 +11,13 @@ import numpy as np
 from gossiprec.compute.plan.tape import MERGING, Behaviour, Op, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim.availability import Availability
-from gossiprec.testing.naive_interpreter import NaiveInterpreter, ShuffledPlanRunner
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
+from gossiprec.testing.tapes import (
+    NaiveInterpreter,
+    ShuffledPlanRunner,
+    make_test_planner,
+    make_test_protocol,
+    record_tape,
+)
 from gossiprec.testing.tiny_runs import check_claims
 
 N_USERS = 6

@@ -1,20 +1,31 @@
-"""Contracts of graph families and of view exchanges: connected graphs, views of other nodes, keyed draws."""
+"""Contracts of graph families, of view exchanges and of session formats: connected graphs, views of other nodes,
+keyed draws, and possible recordings of a file that the manifest names.
+"""
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from gossiprec.base.errors import DataError
+from gossiprec.base.inputs import record_inputs
 from gossiprec.data.loading import keep_first_users
+from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.network.graphs import GraphFamily
 from gossiprec.network.overlay import ExchangedViews, ExchangeOptions, OverlayContext, UserProfiles
+from gossiprec.network.sessions import SessionFormat
 from gossiprec.network.sim.availability import Availability
+from gossiprec.network.sim.clock import TimeUnit
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import CITY, check_claims, tiny_scenario
 
@@ -234,3 +245,89 @@ def a_node_without_peers_finds_some(sampled: SamplingCase) -> None:
         views.views = [{} for _ in views.views]
         receivers = list(views.next_receivers(0, 1.0))
         assert receivers in ([other], []), f"Found {receivers}, but only node {other} is online."
+
+
+@dataclass(frozen=True)
+class SessionFormatCase:
+    """A format with its options, and a file of the format."""
+
+    format: SessionFormat
+    path: Path
+
+
+def check_session_format(
+    format: type[SessionFormat], path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
+) -> None:
+    """Check a format of sessions by reading a file.
+
+    Parameters
+    ----------
+    format : type of SessionFormat
+        The class; it need not be registered.
+    path : path
+        A small file of the format.
+    options : mapping, optional
+        Options as in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        If a claim does not hold; the message lists all of them.
+    """
+    made = format(format.Options.model_validate(options or {}))
+    check_claims(
+        f"the session format {format.__name__}", __name__, recorded=SessionFormatCase(made, Path(path))
+    )
+
+
+def it_is_described(recorded: SessionFormatCase) -> None:
+    """Have a docstring, and a unit of time or None."""
+    assert type(recorded.format).__doc__, "Found no docstring."
+    unit = recorded.format.unit
+    assert unit is None or unit in get_args(TimeUnit), f"Found unit {unit!r}."
+
+
+def recordings_are_possible(recorded: SessionFormatCase) -> None:
+    """Yield at least one recording, with ascending changes within its length."""
+    found = list(recorded.format.recordings(FileSource(recorded.path)))
+    assert found, "Found no recording."
+    faults = [f"{one.place}: {fault}" for one in found if (fault := one.fault())]
+    assert not faults, f"Found {faults[0]}."
+
+
+def reading_again_gives_the_same(recorded: SessionFormatCase) -> None:
+    """Yield the same recordings in the same order at each reading."""
+    once, again = (
+        [
+            (one.place, one.online, one.changes.tolist(), one.length)
+            for one in recorded.format.recordings(FileSource(recorded.path))
+        ]
+        for _ in range(2)
+    )
+    assert once == again, "Two readings differ."
+
+
+def the_file_is_recorded(recorded: SessionFormatCase) -> None:
+    """Open the file by the given source, so that the manifest has its fingerprint."""
+    with record_inputs() as inputs:
+        list(recorded.format.recordings(FileSource(recorded.path)))
+    assert list(inputs) == [str(recorded.path)], f"Found {list(inputs)}."
+
+
+def a_damaged_file_is_refused(recorded: SessionFormatCase) -> None:
+    """Refuse a compressed file that is cut, by a DataError that names it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cut.gz"
+        packed = gzip.compress(recorded.path.read_bytes(), mtime=0)
+        path.write_bytes(packed[: len(packed) // 2])
+        message = _refusal(recorded.format, path)
+    assert message is not None, "It read a file that is cut."
+    assert str(path) in message, f"The message names no file: {message}"
+
+
+def _refusal(format: SessionFormat, path: Path) -> str | None:
+    try:
+        list(format.recordings(FileSource(path)))
+    except DataError as error:
+        return str(error)
+    return None

@@ -6,8 +6,7 @@ from functools import cache
 
 import pytest
 
-from analysis.all_papers import ATTACKED, STUDY, WATCHED, paper_rows, selectable_names
-from analysis.all_papers.report import format_settings
+from analysis.all_papers import ATTACKED, STUDY, WATCHED, format_settings, paper_rows, selectable_names
 from analysis.papers.command import select_experiments
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate

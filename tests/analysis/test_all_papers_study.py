@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.all_papers.report import best_membership_rates, membership_advantage
+from analysis.all_papers import best_membership_rates, membership_advantage
 from gossiprec import open_run
 from tests.analysis.commands import ran
 

@@ -16,8 +16,8 @@ from analysis.cl4fedrec import (
     STUDY,
     TABLE_ROWS,
     defence_methods,
+    paper_figures,
 )
-from analysis.cl4fedrec.report import paper_figures
 from analysis.papers.command import parse_names, select_experiments
 from analysis.papers.comparison import experiment_name, selectable_names
 from gossiprec.base.errors import DataError, ScenarioError

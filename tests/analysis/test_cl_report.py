@@ -7,10 +7,11 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.cl4fedrec import PAPER, STUDY
-from analysis.cl4fedrec.report import (
+from analysis.cl4fedrec import (
+    PAPER,
     POPULAR,
     REPORT,
+    STUDY,
     correlation_norm,
     judge_claims,
     pairwise_cosines,

@@ -22,8 +22,8 @@ from analysis.fedcl import (
     SWEEPS,
     SWEPT,
     TABLE_ROWS,
+    paper_figures,
 )
-from analysis.fedcl.report import paper_figures
 from analysis.papers.claims import printed_orders
 from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names

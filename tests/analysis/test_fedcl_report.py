@@ -6,8 +6,7 @@ import csv
 
 import pytest
 
-from analysis.fedcl import PAPER, PRICE, STUDY, federated_rows
-from analysis.fedcl.report import REPORT, judge_claims, timing_group
+from analysis.fedcl import PAPER, PRICE, REPORT, STUDY, federated_rows, judge_claims, timing_group
 from analysis.papers.comparison import BEST, LAST, has_converged, reported_epochs, reported_score
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
 from tests.analysis.cl_runs import runs_of

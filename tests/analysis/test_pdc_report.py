@@ -8,8 +8,7 @@ import pytest
 
 from analysis.papers.comparison import reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
-from analysis.pdc_frs import PAPER, STUDY
-from analysis.pdc_frs.report import REPORT, judge_claims
+from analysis.pdc_frs import PAPER, REPORT, STUDY, judge_claims
 from tests.analysis.cl_runs import level, runs_of
 from tests.analysis.pdc_runs import contributed, contribution
 

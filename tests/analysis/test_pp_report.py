@@ -10,10 +10,13 @@ from matplotlib.figure import Figure
 from analysis.papers.claims import printed_orders
 from analysis.papers.comparison import BEST, LAST, has_converged, reported_epochs
 from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
-from analysis.perfedrec_pp import PAPER, PRICE, STUDY, federated_rows
-from analysis.perfedrec_pp.report import (
+from analysis.perfedrec_pp import (
+    PAPER,
+    PRICE,
     REPORT,
+    STUDY,
     count_groups,
+    federated_rows,
     group_gain,
     interaction_range,
     judge_claims,

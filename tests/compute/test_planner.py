@@ -7,8 +7,14 @@ import pytest
 
 from gossiprec.compute.plan.planner import SMALL
 from gossiprec.compute.plan.tape import Tape, insert_resets
-from gossiprec.testing.naive_interpreter import NaiveInterpreter, ShuffledPlanRunner, waves
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
+from gossiprec.testing.tapes import (
+    NaiveInterpreter,
+    ShuffledPlanRunner,
+    make_test_planner,
+    make_test_protocol,
+    record_tape,
+    waves,
+)
 
 
 class Pair:

@@ -9,8 +9,7 @@ import pytest
 
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.waves import DeliveryHook, WaveOptions, WaveRunner
-from gossiprec.testing.naive_interpreter import waves
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
+from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape, waves
 
 
 class FakeExecutor:

@@ -195,7 +195,7 @@ WITHOUT_CUDA = pytest.mark.skipif(
 @WITHOUT_CUDA
 @pytest.mark.parametrize("world", ON_CUDA if HAS_CUDA else [*ON_CUDA][:1])
 def test_a_run_on_cuda_ends_where_it_does_on_the_cpu(world):
-    """To 1e-3 of the way that models go (`gossiprec.testing.model_runs.SAME`)."""
+    """To 1e-3 of the way that models go (`gossiprec.testing.models.SAME`)."""
     found = {}
     for device in ("cpu", "cuda"):
         prepared = prepare(load_scenario({**ON_CUDA[world], "executor": {**BATCHED, "device": device}}))

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gossiprec.measures.tied_rankings import (
+from gossiprec.emulation.scoring.item_scores import (
     area_under_curve,
     average_precision,
     precision_at,

@@ -19,7 +19,7 @@ from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.kernel_template import template_kernels
 from gossiprec.models.base.parameter_blocks import normal
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
-from gossiprec.testing import model_runs
+from gossiprec.testing import models as model_checks
 from gossiprec.testing.tiny_runs import registered_as, run_to_end, tiny_scenario
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "examples" / "gossiprec-tutorial"
@@ -122,7 +122,7 @@ def test_a_wrong_gradient_breaks_the_contract():
         registered_as(MODELS, Wrong) as name,
         pytest.raises(AssertionError, match=r"kernels end .* of their movement off"),
     ):
-        model_runs.kernels_compute_or_refuse(tiny_scenario(model={"name": name}))
+        model_checks.kernels_compute_or_refuse(tiny_scenario(model={"name": name}))
 
 
 class Own(Model):

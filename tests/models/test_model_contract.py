@@ -19,7 +19,8 @@ from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.models.gmf import GMF
 from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import check_model, model_runs
+from gossiprec.testing import check_model
+from gossiprec.testing import models as model_checks
 from gossiprec.testing.blinding import reachable
 from gossiprec.testing.tiny_runs import FEDERATED, run_to_end, temporarily_registered, tiny_scenario
 from tests.slow import slow_except_first
@@ -345,7 +346,7 @@ def with_kernels(kernels_class):
 @pytest.mark.slow
 def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_claim_it():
     run = {**tiny_scenario(model={"name": "own"}), "training": {"optimizer": "sgd", "learning_rate": 0.05}}
-    claims = model_runs.kernels_compute_or_refuse
+    claims = model_checks.kernels_compute_or_refuse
     with temporarily_registered(MODELS, {"own": with_kernels(OwnRowKernels)}):
         with pytest.raises(AssertionError, match=r"With rows of all users, two negatives kernels end .* off"):
             claims(run)
@@ -362,7 +363,7 @@ def test_kernels_that_never_run_break_the_contract():
         temporarily_registered(MODELS, {"never": with_kernels(NeverKernels)}),
         pytest.raises(AssertionError, match=r"kernels never run: they lack never with anything"),
     ):
-        model_runs.kernels_compute_or_refuse(tiny_scenario(model={"name": "never"}))
+        model_checks.kernels_compute_or_refuse(tiny_scenario(model={"name": "never"}))
 
 
 class EqualKernels(GMFKernels):
@@ -376,12 +377,12 @@ class EqualKernels(GMFKernels):
 @pytest.mark.slow
 def test_kernels_that_ignore_performance_break_the_contract():
     run = tiny_scenario(model={"name": "equal"})
-    model_runs.executors_agree_on_performance(tiny_scenario())
+    model_checks.executors_agree_on_performance(tiny_scenario())
     with (
         temporarily_registered(MODELS, {"equal": with_kernels(EqualKernels)}),
         pytest.raises(AssertionError, match=r"fused: models end .* off the reference's"),
     ):
-        model_runs.executors_agree_on_performance(run)
+        model_checks.executors_agree_on_performance(run)
 
 
 class Peeks(GMF):

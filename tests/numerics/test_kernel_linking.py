@@ -215,7 +215,9 @@ def lengths(shape):
     return constant_of(length(shape.dims)) + number_of(len(shape.dims))
 
 
-def test_the_length_of_a_tuple_in_a_bundle_is_a_constant_for_the_functions_called_with_it(tmp_path, monkeypatch):
+def test_the_length_of_a_tuple_in_a_bundle_is_a_constant_for_the_functions_called_with_it(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     assert kernel(lengths)(Shape((0,) * 5)) == 35
     assert [kind.literal_value for (kind,) in constant_of.overloads] == [5]

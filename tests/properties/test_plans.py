@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.plan.tape import TapeEvent, insert_resets
-from gossiprec.testing.naive_interpreter import NaiveInterpreter, ShuffledPlanRunner, initial_models, waves
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
+from gossiprec.testing.tapes import (
+    NaiveInterpreter,
+    ShuffledPlanRunner,
+    initial_models,
+    make_test_planner,
+    make_test_protocol,
+    record_tape,
+    waves,
+)
 from tests.protocols.talking import Talking
 
 views = st.one_of(

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from gossiprec.compute.plan.planner import SMALL
 from gossiprec.network.sim.distributions import Exponential
 from gossiprec.network.sim.network import Latency, Network
-from gossiprec.testing.naive_interpreter import (
+from gossiprec.testing.tapes import (
     NaiveInterpreter,
     ShuffledPlanRunner,
     initial_models,
+    make_test_planner,
+    make_test_protocol,
     train_once,
 )
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol
 from tests.compute.test_planner import flat
 from tests.protocols.star_plays import Script, coordinator_lines, fedavg, play
 

@@ -12,8 +12,7 @@ from gossiprec.network.protocols import PROTOCOLS, Message, Reaction, Send
 from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.runs import read_log
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.naive_interpreter import NaiveInterpreter
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
+from gossiprec.testing.tapes import NaiveInterpreter, make_test_planner, make_test_protocol, record_tape
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told

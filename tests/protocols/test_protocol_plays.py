@@ -7,15 +7,17 @@ import pytest
 from pydantic import ValidationError
 
 from gossiprec.compute.plan.tape import TapeEvent
-from gossiprec.testing.naive_interpreter import (
+from gossiprec.testing.tapes import (
     NaiveInterpreter,
     ShuffledPlanRunner,
     initial_models,
+    make_test_planner,
+    make_test_protocol,
     merge_once,
+    record_tape,
     train_once,
     waves,
 )
-from gossiprec.testing.tapes import make_test_planner, make_test_protocol, record_tape
 
 
 def lines(segment):

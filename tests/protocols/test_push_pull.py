@@ -9,8 +9,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import resume, simulate
 from gossiprec.runs import read_log
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.naive_interpreter import NaiveInterpreter
-from gossiprec.testing.tapes import make_test_protocol, record_tape
+from gossiprec.testing.tapes import NaiveInterpreter, make_test_protocol, record_tape
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 

@@ -9,8 +9,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.naive_interpreter import NaiveInterpreter
-from gossiprec.testing.tapes import make_test_protocol, record_tape
+from gossiprec.testing.tapes import NaiveInterpreter, make_test_protocol, record_tape
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 

@@ -27,8 +27,7 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.forged_messages import check_forged
-from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.compute.messages import MessagePayload, PushContext, check_forged
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store import UpdateRows

@@ -26,10 +26,9 @@ from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_ki
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
-from gossiprec.emulation.run.option_changes import OptionChanges
+from gossiprec.emulation.run.report_actions import EarlyStop, OptionChanges
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
-from gossiprec.emulation.scoring.early_stop import EarlyStop
 from gossiprec.emulation.scoring.item_scores import check_item_scores
 from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
 from gossiprec.emulation.scoring.privacy import make_ledger

@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
+from gossiprec.models.base.dot_product_gradients import count_target_positions, softmax_gradient
 from gossiprec.models.base.kernel_interface import SequenceGradient
-from gossiprec.models.base.loss_kernels import count_target_positions, softmax_gradient
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import axpy, copy_range, multiply_range, sigmoid, tanh32

@@ -6,14 +6,21 @@ Nodes are 0 .. n - 1. Equal arguments give equal graphs. Nothing here depends on
 from __future__ import annotations
 
 from gossiprec.network.graphs.families import FAMILIES, REQUIRED, GraphFamily, out_neighbors
-from gossiprec.network.graphs.families.classic import complete, ring, star, torus
-from gossiprec.network.graphs.families.communities import blocks_by_taste, stochastic_block
-from gossiprec.network.graphs.families.nearest import nearest_by_place, nearest_by_taste
-from gossiprec.network.graphs.families.random_graphs import (
+from gossiprec.network.graphs.families.classic import (
     barabasi_albert,
+    complete,
     erdos_renyi,
     random_regular,
+    ring,
+    star,
+    torus,
     watts_strogatz,
+)
+from gossiprec.network.graphs.families.communities import (
+    blocks_by_taste,
+    nearest_by_place,
+    nearest_by_taste,
+    stochastic_block,
 )
 from gossiprec.network.graphs.files import (
     check_node_count,

@@ -53,16 +53,16 @@ class MF(DotProductScores, Model):
 
     def analytic_gradient(self) -> AnalyticGradient | None:
         """Return the gradient of the cross-entropy, or None for another loss."""
-        from gossiprec.models.mf.kernels import gradient
+        from gossiprec.models.base.dot_product_gradients import mf_gradient
 
         options = self.options
-        return gradient(options.dim, summed=options.summed) if options.loss == "bce" else None
+        return mf_gradient(options.dim, summed=options.summed) if options.loss == "bce" else None
 
     def pair_gradient(self) -> PairGradient | None:
         """Return the gradient of BPR, or None for another loss."""
-        from gossiprec.models.mf.kernels import pair_gradient
+        from gossiprec.models.base.dot_product_gradients import mf_pair_gradient
 
-        return pair_gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
+        return mf_pair_gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
 
     def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the cross-entropy of the labels, or ``-log sigmoid`` of the leads of positives over negatives."""

@@ -136,9 +136,9 @@ class LightGCN(DotProductScores, GraphModel):
 
     def pair_gradient(self) -> PairGradient:
         """Return the gradient on the graph of one user."""
-        from gossiprec.models.lightgcn.pair_gradient import gradient
+        from gossiprec.models.base.dot_product_gradients import lightgcn_gradient
 
-        return gradient(self.options.layers, self.first_layer, self.options.l2)
+        return lightgcn_gradient(self.options.layers, self.first_layer, self.options.l2)
 
     def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:
         """Return the means of layers."""

@@ -1,4 +1,8 @@
-"""The report of the study: its figures, the uniformity of item vectors, and claims beyond the order of the rows.
+"""The study of CL4FedRec and rCL4FedRec (arXiv 2403.20107) on MovieLens-1M, compared with the paper's numbers.
+
+python -m analysis.cl4fedrec --data ../shared/data --out study/
+
+The report has the figures, the uniformity of item vectors, and claims beyond the order of the rows.
 
 References
 ----------
@@ -11,22 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 
-from analysis.cl4fedrec import (
-    ATTACKS,
-    PAPER,
-    RULES,
-    SETTINGS,
-    STEPS,
-    STEPS_ATTACKED,
-    STUDY,
-    SYNTHETIC_USERS,
-    TABLE_ROWS,
-    defence_methods,
-)
+from analysis.papers import comparison
 from analysis.papers.claims import Evidence, beats_popularity, judge_claim
+from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import LAST, experiment_name, metric_by_epoch, reported_score
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.figures import (
@@ -38,10 +33,29 @@ from analysis.papers.figures import (
     table_curves,
 )
 from analysis.papers.report import PaperReport
+from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.figures.style import Axis
 from gossiprec.runs import Run
+
+STUDY = PaperStudyFile(Path(__file__).with_name("cl4fedrec") / "study.yaml")
+PAPER = comparison.load_comparison(STUDY)
+SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
+RULES: dict[str, str] = ARMS["rules"]
+ATTACKS: dict[str, str] = ARMS["attacks"]
+"""Labels of aggregation rules and of attacks."""
+SYNTHETIC_USERS: dict[float, str] = ARMS["synthetic_users"]
+STEPS: dict[float, str] = ARMS["steps"]
+STEPS_ATTACKED: dict[float, str] = ARMS["steps_attacked"]
+"""Method by value of an option."""
+
+
+def defence_methods(attack: str) -> dict[str, str]:
+    """Return the methods that combine an attack with each defence, by the defence's label."""
+    found: dict[str, str] = ARMS["exposure"][attack]
+    return found
+
 
 N_BINS = 40
 EXPOSURE = Axis("users shown it (%)", (-2.0, 102.0))
@@ -299,3 +313,6 @@ REPORT = PaperReport(
     judge_claims,
     lambda experiment: PAPER.setting_of(experiment).partition("-")[2],
 )
+
+if __name__ == "__main__":
+    StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

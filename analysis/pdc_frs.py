@@ -1,18 +1,41 @@
-"""The report of the study: its figures, and claims beyond the order of rows, also about contributed data."""
+"""The study of PDC-FRS on MovieLens-1M and Amazon Office, compared with the paper, and the leakage of contributions.
+
+python -m analysis.pdc_frs --data ../shared/data --out study/
+
+The report has the figures, and claims beyond the order of rows, also about contributed data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
+from analysis.papers import comparison
 from analysis.papers.claims import Evidence, judge_claim, judge_declared, no_more_than
+from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
 from analysis.papers.report import PaperReport
-from analysis.papers.tables import format_mean, setting_tables
+from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import SummaryColumns, format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, Runs, mean
-from analysis.pdc_frs import LEAKAGE, PAPER, ROWS, SETTINGS, STUDY, WEIGHTS, methods_by_epsilon
+
+STUDY = PaperStudyFile(Path(__file__).with_name("pdc_frs") / "study.yaml")
+PAPER = comparison.load_comparison(STUDY)
+SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
+ROWS = TABLE_ROWS["table1"]
+WEIGHTS: dict[str, dict[float, str]] = ARMS["weights"]
+"""Method by the paper's letter of an option and its value."""
+LEAKAGE = SummaryColumns(**STUDY.plan["leakage"])
+
+
+def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:
+    """Return the methods of a setting by similarity and budget of an item."""
+    found: dict[str, dict[float, str]] = ARMS["epsilon"][setting]
+    return found
+
 
 WORDS = {
     "epsilon": "budget of a contributed item",
@@ -116,3 +139,6 @@ def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), leakage_tables, judge_claims, PAPER.setting_of)
+
+if __name__ == "__main__":
+    StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

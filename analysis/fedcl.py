@@ -1,30 +1,21 @@
-"""The report of the study: its figures, and claims beyond the order of rows, also about user uploads."""
+"""The study of FedCL on Amazon Beauty and MovieLens-1M, compared with the paper, and the leakage of user uploads.
+
+python -m analysis.fedcl --data ../shared/data --out study/
+
+The report has the figures, and claims beyond the order of rows, also about user uploads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
+from pathlib import Path
 
-from analysis.fedcl import (
-    EPSILON,
-    LEAKAGE,
-    MODELS,
-    PAPER,
-    PRICE,
-    SETTINGS,
-    SPREAD,
-    STUDY,
-    SWEEPS,
-    SWEPT,
-    TABLE_ROWS,
-    UTILITY,
-    WAYS,
-    WHOLE,
-    methods_with_uploads,
-)
+from analysis.papers import comparison
 from analysis.papers.claims import judge_claim, judge_declared, no_more_than
+from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import (
@@ -36,8 +27,55 @@ from analysis.papers.figures import (
     with_levels,
 )
 from analysis.papers.report import PaperReport
-from analysis.papers.tables import format_mean, setting_tables
+from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import FederatedRow, FederationPrice, SummaryColumns, format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs
+
+STUDY = PaperStudyFile(Path(__file__).with_name("fedcl") / "study.yaml")
+PAPER = comparison.load_comparison(STUDY)
+SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
+MODELS, WAYS = ARMS["models"], ARMS["ways"]
+WHOLE, SWEPT = "GRU4Rec+FedCL", "gru4rec-fedcl"
+"""The row and the method with swept options, on Beauty."""
+ABLATIONS = {row: method for row, method in TABLE_ROWS["ablations"].items() if row != WHOLE}
+"""Method by the part that is left out or replaced."""
+SWEEPS: dict[str, dict[float, str]] = ARMS["sweeps"]
+"""Method by option of FedCL and its value, for GRU4Rec on Beauty."""
+BEST_VALUES: dict[str, float] = ARMS["best_values"]
+"""The best values according to the paper."""
+EPSILON: dict[float, str] = ARMS["epsilon"]
+"""Method by budget of a user upload."""
+SPREAD: dict[float, str] = ARMS["spread"]
+"""Method by weight of the term of BIL that spreads items out."""
+LEAKAGE = SummaryColumns(**STUDY.plan["leakage"])
+UTILITY = ("HR@10", "nDCG@10")
+"""The metrics shown next to leakage and to centralised training."""
+
+
+def methods_with_uploads(setting: str) -> dict[str, str]:
+    """Return the methods of a setting in which clients upload vectors, by label."""
+    found = {f"{model}+FedCL": f"{own}-fedcl" for model, own in MODELS.items()}
+    if setting == "beauty":
+        found |= {f"{WHOLE}, {_budget(value)}": own for value, own in EPSILON.items() if own != SWEPT}
+    return found
+
+
+def federated_rows(setting: str) -> Iterator[FederatedRow]:
+    """Yield every federated row of a setting, next to the centralised row of its model."""
+    for model, central in MODELS.items():
+        for words, way in WAYS.items():
+            experiment = comparison.experiment_name(setting, f"{central}-{way}")
+            yield FederatedRow(
+                f"{model}+{words}", experiment, model, comparison.experiment_name(setting, central)
+            )
+
+
+PRICE = FederationPrice(PAPER, federated_rows)
+
+
+def _budget(epsilon: float) -> str:
+    return "no noise" if epsilon == inf else f"epsilon {epsilon:g}"
+
 
 WORDS = {
     "clusters": "number of clusters",
@@ -165,3 +203,6 @@ def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, judge_claims, timing_group)
+
+if __name__ == "__main__":
+    StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

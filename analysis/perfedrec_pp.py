@@ -1,15 +1,23 @@
-"""The report of the study: its figures, gains by activity of users, and claims beyond the order of rows."""
+"""The study of PerFedRec++ on Yelp, compared with the paper: ablations, and gains from personal models.
+
+python -m analysis.perfedrec_pp --data ../shared/data --out study/
+
+The report has the figures, gains by activity of users, and claims beyond the order of rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 
+from analysis.papers import comparison
 from analysis.papers.claims import DIGITS, Evidence, judge_claim, judge_declared
+from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import (
     BEST,
     LAST,
@@ -31,26 +39,43 @@ from analysis.papers.figures import (
     with_levels,
 )
 from analysis.papers.report import PaperReport
-from analysis.papers.tables import DASH, format_mean, setting_tables
+from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import DASH, FederatedRow, FederationPrice, format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
-from analysis.perfedrec_pp import (
-    ABLATIONS,
-    CENTRAL,
-    COUNTERPARTS,
-    FEDERATED,
-    GLOBAL,
-    PAPER,
-    PRICE,
-    SETTINGS,
-    STUDY,
-    SWEEPS,
-    TABLE_ROWS,
-    VIEWS,
-    WHOLE,
-    central_experiment,
-)
 from gossiprec.figures.style import GREY, Axis
 from gossiprec.runs import Run
+
+STUDY = PaperStudyFile(Path(__file__).with_name("perfedrec_pp") / "study.yaml")
+PAPER = comparison.load_comparison(STUDY)
+SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
+CENTRAL, FEDERATED, COUNTERPARTS = ARMS["central"], ARMS["federated"], ARMS["counterparts"]
+"""Method by row, and the centralised row with the same model by federated row."""
+CENTRAL_SETTING = "paper"
+"""The only setting in which centralised rows are run, since they have no loop of clients."""
+WHOLE, GLOBAL = "PerFedRec++", "no personalisation"
+ABLATIONS: dict[str, str] = ARMS["ablations"]
+"""Method by the part that is left out; without pre-training it is PerFedRec, as published."""
+SWEEPS: dict[str, dict[float, str]] = ARMS["sweeps"]
+"""Method by option and value, in setting `scaled`."""
+VIEWS: dict[str, str] = ARMS["views"]
+"""Views of pre-training: of the published code, and of the paper's equations."""
+
+
+def central_experiment(row: str) -> str:
+    """Return the experiment of a centralised row."""
+    return experiment_name(CENTRAL_SETTING, CENTRAL[row])
+
+
+def federated_rows(setting: str) -> Iterator[FederatedRow]:
+    """Yield every federated row of a setting, next to the centralised row of its model."""
+    for row, central in COUNTERPARTS.items():
+        yield FederatedRow(
+            row, experiment_name(setting, FEDERATED[row]), central, central_experiment(central)
+        )
+
+
+PRICE = FederationPrice(PAPER, federated_rows)
+
 
 WORDS = {
     "noise": "scale of the Laplace noise that clients add",
@@ -277,3 +302,6 @@ def timing_group(experiment: str) -> str:
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, judge_claims, timing_group)
+
+if __name__ == "__main__":
+    StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

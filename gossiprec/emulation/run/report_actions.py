@@ -1,14 +1,17 @@
-"""Changes of training during a run, by the report after which they hold."""
+"""Actions of a run after a report: changes of its training, and the rule that ends it early."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from gossiprec.compute.executors.base import Executor
-from gossiprec.scenario.sections import EvaluateOptions, OptionChange
+from gossiprec.emulation.scoring.utility_summaries import sign_of
+from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.scenario.sections import EvaluateOptions, OptionChange, StopOptions
 
 FIELDS = {
     "training.learning_rate": ("learning_rate",),
@@ -55,3 +58,38 @@ class OptionChanges:
         if settings:
             self._executor.use_training(replace(self._executor.work.training, **settings))
         return list(rows.items())
+
+
+class EarlyStop(Stateful):
+    """A count of the reports since the best one, which ends a run when it reaches the patience.
+
+    Parameters
+    ----------
+    options : StopOptions
+    """
+
+    checkpointed = ("best", "waited")
+
+    def __init__(self, options: StopOptions) -> None:
+        self._options, self._sign = options, sign_of(options.measure)
+        self._best: dict[str, Any] = {}
+        self._waited = 0
+        self._stopped: dict[str, Any] = {}
+
+    def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
+        """Take a report into account, and return whether the run ends with it; NaN is no better value."""
+        options = self._options
+        value = utility.get(options.measure, math.nan)
+        gain = self._sign * (value - self._best.get("value", -self._sign * math.inf))
+        if gain > options.min_delta:
+            self._best, self._waited = {"value": value, "round": round, "time": time}, 0
+            return False
+        self._waited += 1
+        if self._waited < options.patience:
+            return False
+        self._stopped = {**options.model_dump(), "time": time, "round": round, "best": self._best or None}
+        return True
+
+    def summary(self) -> dict[str, Any]:
+        """Return how the rule ended the run; empty if it did not."""
+        return {"stopped": self._stopped} if self._stopped else {}
