@@ -48,22 +48,38 @@ def prose(text):
     return re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
 
 
-def sentences(code):
-    """Yield the line and the text of every comment and every string with a space: docstrings and messages."""
+ANY = re.compile("|".join(rf"\b(?:{word})\b" for word in REPLACEMENTS), re.IGNORECASE)
+"""What a text with a word of the table contains; looked for first, because few texts have one."""
+
+
+def strings(code):
+    """Yield the line and the text of every string with a space: docstrings and messages."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
+
+
+def comments(code):
+    """Yield the line and the text of every comment."""
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 
+def sentences(code):
+    """Yield the line and the text of strings with a space, and of comments if a line with ``#`` has such a word."""
+    yield from strings(code)
+    if any("#" in line and ANY.search(line) for line in code.splitlines()):
+        yield from comments(code)
+
+
 def replaced_words(text):
     """Return each word of the table in a text, with its replacement."""
+    text = prose(text)
     return [
         f"{match[0]!r}: write {better}"
-        for word, better in REPLACEMENTS.items()
-        for match in re.finditer(rf"\b(?:{word})\b", prose(text), re.IGNORECASE)
+        for word, better in (REPLACEMENTS.items() if ANY.search(text) else ())
+        for match in re.finditer(rf"\b(?:{word})\b", text, re.IGNORECASE)
     ]
 
 
@@ -88,5 +104,6 @@ def test_a_word_is_found_in_prose_and_not_in_code():
 
 
 def test_sentences_are_docstrings_comments_and_messages_but_no_keys():
-    code = '"""A module."""\n\nx = {"told": f"found {1} node"}  # a note\n'
-    assert {text for _, text in sentences(code)} == {"A module.", "found ", " node", "# a note"}
+    code = '"""A module."""\n\nx = {"told": f"found {1} node"}  # anew\n'
+    assert {text for _, text in sentences(code)} == {"A module.", "found ", " node", "# anew"}
+    assert [text for _, text in comments(code.replace("anew", "a note"))] == ["# a note"]

@@ -130,7 +130,7 @@ def test_a_run_too_large_for_any_machine_is_refused_before_memory_is_taken():
 
 LIBRARIES = {
     "compiled": ({"executor": {"name": "fused"}}, {"kernels": KERNELS}),
-    "reference": ({}, {"torch": TORCH["reference"] + WORKING["reference"]}),
+    "reference": ({"executor": {"name": "reference"}}, {"torch": TORCH["reference"] + WORKING["reference"]}),
     "stacked": ({"executor": {"name": "batched"}}, {"torch": TORCH["batched"] + WORKING["batched"]}),
     "with plots": (
         {"executor": {"name": "fused"}, "plots": True},
@@ -172,7 +172,7 @@ def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
     memory = importlib.import_module("gossiprec.emulation.estimate.memory")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 50 * MIB)
-    scenario = load_scenario(tiny())
+    scenario = load_scenario(tiny(executor={"name": "reference"}))
 
     with pytest.raises(
         ResourceError, match=r"needs 338 MiB \(python 131 MiB, torch 207 MiB.*but only 150 MiB are"
@@ -204,7 +204,7 @@ def test_compiling_counts_where_no_kernels_are_kept(monkeypatch, tmp_path):
 
     assert before["compiling"] == COMPILING * MIB
     assert "compiling" not in after
-    assert "compiling" not in estimate_run(load_scenario(tiny())).memory_bytes
+    assert "compiling" not in estimate_run(load_scenario(tiny(executor={"name": "reference"}))).memory_bytes
 
 
 def test_pictures_count_as_far_as_the_run_gives_back_less():

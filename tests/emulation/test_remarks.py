@@ -132,8 +132,9 @@ def test_a_run_that_recommends_nothing_says_so_everywhere(tmp_path, n_shards):
 def test_a_run_that_learns_has_no_such_note(tmp_path):
     split = {"name": "leave_last_k", "test": 1}
     dataset = {**tiny()["dataset"], "users": 40, "items": 120, "interactions": 1200, "split": split}
-    dead = tiny(dataset=dataset, observers=[], evaluate={"every": 40, "metrics": ["hr@20"]})
-    run = simulate({**dead, "protocol": {"name": "central", "epochs": 80}}, out=tmp_path / "run")
+    looks = {"evaluate": {"every": 40, "metrics": ["hr@20"]}, "observers": []}
+    scenario = tiny(dataset=dataset, protocol={"name": "central", "epochs": 80}, **looks)
+    run = simulate(scenario, out=tmp_path / "run")
     assert run.summary["tied_users"] == 0
     assert run.summary["not_above"] == {"popularity": [], "random": []}
     assert run.summary["few_candidates"] == {}
