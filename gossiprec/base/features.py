@@ -167,7 +167,7 @@ class FeatureFile(Options):
 
 @dataclass(frozen=True)
 class FeatureFiles:
-    """The tables that a scenario names; the data set's own files are read where it names none."""
+    """The tables that a scenario names; the data set's own files are read if it names none."""
 
     users: FeatureFile | None = None
     items: FeatureFile | None = None

@@ -136,7 +136,7 @@ class Measure(ABC):
     Parameters
     ----------
     data : MeasureData
-        The data of the run. A measure that uses them overrides ``__init__``, where it may raise a ``DataError`` if they
+        The data of the run. A measure that uses them overrides ``__init__``, which may raise a ``DataError`` if they
         lack something; one that does not may have a static function :meth:`compute_values`.
 
     Attributes
@@ -149,7 +149,7 @@ class Measure(ABC):
     needs_features : bool
         Whether it uses attributes of users or items.
     lower_is_better : bool
-        Whether a lower value is the better one, where the best report is chosen or a run ends by a rule.
+        Whether a lower value is the better one, for choices of the best report and for rules that end a run.
     """
 
     wants: ClassVar[type[Any]] = RelevantRanks

@@ -57,7 +57,7 @@ class DeepFM(Model):
 
     Notes
     -----
-    Where other nodes score a model, as attacks do, the attributes of its user are unknown, and their fields are zero.
+    If other nodes score a model, as attacks do, the attributes of its user are unknown, and their fields are zero.
     Layers start from the Kaiming-uniform distribution.
     """
 

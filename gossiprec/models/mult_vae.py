@@ -49,7 +49,7 @@ class MultVAE(SequenceModel):
 
     Notes
     -----
-    The paper raises beta from 0 to its value during training; here it is constant. Where other nodes score a model, as
+    The paper raises beta from 0 to its value during training; here it is constant. If other nodes score a model, as
     attacks do, the set of its user is unknown, and empty.
     """
 

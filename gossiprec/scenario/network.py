@@ -229,7 +229,7 @@ Rates: TypeAlias = (
 
 
 def _with_law(raw: Any, key: str, law: str) -> Any:
-    """Return options with the law that one of their keys implies; no law is named like a key, for messages."""
+    """Return options with the distribution that one of their keys implies; none is named like a key, for messages."""
     return {"law": law, **raw} if isinstance(raw, dict) and key in raw else raw
 
 

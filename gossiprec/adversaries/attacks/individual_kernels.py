@@ -139,7 +139,7 @@ def blend_kept_model(kept, a, message, b, place, fresh):
     Returns
     -------
     int
-        Where the momentum model begins in ``kept.memory[place]``; -1 if there is none, as the fresh model is the only
+        The beginning of the momentum model in ``kept.memory[place]``; -1 if there is none, as the fresh model is the only
         one of its pair.
     """
     slot = kept.slot_of[message]

@@ -152,7 +152,7 @@ class ResumeOptions:
 
 
 RunSteps: TypeAlias = Generator[ActiveRun, None, Run]
-"""A run that is carried out between requests for the next item, and then returned; see :meth:`ActiveRun.execute`."""
+"""A run in steps, one per request for the next item, and then its result; see :meth:`ActiveRun.execute`."""
 
 
 def finish_steps(steps: RunSteps) -> Run:

@@ -1,4 +1,4 @@
-"""A run that is carried out in steps from Python, from report to report."""
+"""Runs in steps from Python, from report to report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ OnMessage = TypeVar("OnMessage", bound=Callable[[DeliveredMessage], object])
 
 
 class LiveRun(AbstractContextManager["LiveRun"]):
-    """A run that stands before its first event or at a report, and continues on request.
+    """A run at a report, or before its first event, which continues on request.
 
     Made by :func:`gossiprec.prepare`. It is a context manager that closes the run, and an iterator over the reports
     that are left.
@@ -72,7 +72,7 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     A step ends at a report, because only there a state of the run exists. Between two reports the control plane has
     long played the events, and local updates are computed in waves, in an order that is not that of virtual time. At a
     report all events up to its time have been carried out, and none after it. ``evaluate.every`` and ``evaluate.also``
-    define where reports are.
+    define the times of reports.
     """
 
     def __init__(self, steps: RunSteps, stop: StopRequest) -> None:
@@ -293,7 +293,7 @@ def prepare(
     Returns
     -------
     LiveRun
-        It stands before its first event, and holds the directory until it is closed.
+        The run before its first event; it holds the directory until it is closed.
 
     Raises
     ------

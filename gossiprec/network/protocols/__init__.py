@@ -241,7 +241,7 @@ class Protocol(ABC):
     def on_delivery(self, node: int, message: int, now: float) -> Sequence[int]:
         """Return the receivers of the messages that the node sends on the delivery of a message, by its number.
 
-        This is the form for protocols with so many answers that an object for each message would cost too much.
+        This is the form for protocols with many answers: an object for each message would cost too much.
         """
         return ()
 
