@@ -215,11 +215,15 @@ def _quantiles(count: int, shape: float) -> F64:
     return np.asarray(gammaincinv(shape, (np.arange(count) + 0.5) / count))
 
 
+LEAST_VALUE = 1e-280
+"""Least quantile of a user's activity: those of very unequal users underflow."""
+
+
 def _shares_up_to(values: F64, total: int, most: int) -> I64:
     """Divide `total` into whole parts proportional to `values`, none above `most`."""
+    values = np.maximum(values, LEAST_VALUE)
     low, high = 0.0, (total + 1) / values.min() if total else 0.0
-    for _ in range(200):  # bisection of the factor that makes the capped parts add up
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:  # bisection of the factor that makes the capped parts add up
         low, high = (middle, high) if np.minimum(middle * values, most).sum() < total else (low, middle)
     exact = np.minimum(low * values, most)
     parts = np.floor(exact).astype(np.int64)

@@ -12,7 +12,7 @@ from small_data import dataset
 
 from gossiprec.data import load_split
 from gossiprec.data.reports import describe_interactions
-from gossiprec.data.synthetic import draw_items
+from gossiprec.data.synthetic import draw_items, draw_user_activity
 
 SMALL = {"users": 60, "items": 90, "interactions": 1800}
 
@@ -43,6 +43,17 @@ def test_any_size_is_met_exactly_with_distinct_pairs(options, seed, communities)
     assert found.items.min() >= 0
     assert found.items.max() < options["items"]
     assert np.bincount(found.users).max() <= max(1, options["items"] * 3 // 4)
+
+
+@pytest.mark.parametrize("shape", [1e-100, 1e-5, 0.01, 0.05, 0.66, 1e30])
+def test_users_of_any_inequality_have_all_the_interactions(shape):
+    """Of very unequal users most have quantiles that underflow, or that differ by hundreds of orders of magnitude."""
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        counts = draw_user_activity(1, n_users=943, total=100_000, least=20, most=1261, shape=shape)
+
+    assert counts.sum() == 100_000
+    assert counts.min() >= 20
+    assert counts.max() <= 1261
 
 
 def test_the_default_has_the_sizes_of_movielens_100k(default):

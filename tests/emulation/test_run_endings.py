@@ -75,6 +75,8 @@ def test_an_interrupted_run_keeps_everything_up_to_its_last_report(stop, whole, 
     assert run.metrics["time"].max() == run.attacks["time"].max() == reached
     assert run.summary["virtual_time"] == reached
     assert run.summary["node_updates"] == heard[stop - 1].updates == run.log.rows["update"]
+    assert run.summary["wakes"] == len(run.events("wake")["time"]) < complete.summary["wakes"]
+    assert run.log.rows["message"] <= run.summary["messages"] < complete.summary["messages"]
     assert read_log(run.log.path, strict=True).digest == run.manifest["log_digest"]
     for kind in ("wake", "message", "update"):
         before = complete.events(kind)["time"] <= reached

@@ -60,6 +60,13 @@ def test_all_of_a_star_end_together():
     assert set(ends(starts, up=[1.0] * n + [50.0], down=[FAST] * (n + 1), sizes=[1.0] * (n + 1))[0]) == {4.0}
 
 
+def test_unlimited_ends_send_at_once_without_a_product_of_infinity_and_zero():
+    with np.errstate(all="raise"):
+        found = ends([(1.0, 0, 1), (1.0, 0, 2)], up=[math.inf] * 3, down=[math.inf] * 3, sizes=[10] * 3)
+
+    assert found == ([1.0, 1.0], [True, True])
+
+
 def test_a_sender_that_goes_breaks_off_and_frees_the_other_end():
     """Both download at 5 from 0. Node 1 goes at 1, with 5 bytes through. Node 2 has 5 left, alone: ends at 1.5."""
     starts = [(0.0, 1, 0), (0.0, 2, 0)]

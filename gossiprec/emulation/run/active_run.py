@@ -399,7 +399,7 @@ class ActiveRun:
         return {"network": self.recording.traffic.summary(online), "messages": self.recording.traffic.sent}
 
     def _counts(self) -> dict[str, int]:
-        """Return the counts of wakes and messages so far, of a run that ends before its last report."""
+        """Return the counts of wakes and messages so far, for a run that ends before its last report."""
         rows = self.directory.log.rows
         return {"wakes": rows["wake"] + rows["miss"], "messages": self.recording.traffic.sent}
 
@@ -490,7 +490,7 @@ class ActiveRun:
                 "bytes": self.recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
-                **(self._counts() if stopped else {}),
+                **({} if status == "complete" and not stopped else self._counts()),
                 **stopped,
                 **remarks.summary(),
                 **({"notes": notes} if notes else {}),

@@ -176,7 +176,9 @@ def update_tournament(place, amounts, tree):
 def advance_transfer(place, now, capacity, transfers, amounts, nodes, tree):
     """Account for the bytes that a transfer has sent, and set its new rate."""
     sender, receiver = transfers[place, SENDER], transfers[place, RECEIVER]
-    left = max(0.0, amounts[place, LEFT] - amounts[place, RATE] * (now - amounts[place, SINCE]))
+    left, since = amounts[place, LEFT], amounts[place, SINCE]
+    if now > since:  # no product of no time and an infinite rate
+        left = max(0.0, left - amounts[place, RATE] * (now - since))
     rate = min(capacity[sender, 0] / nodes[sender, N_UP], capacity[receiver, 1] / nodes[receiver, N_DOWN])
     amounts[place, LEFT], amounts[place, RATE], amounts[place, SINCE] = left, rate, now
     amounts[place, END] = now + left / rate
