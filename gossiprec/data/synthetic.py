@@ -223,7 +223,9 @@ def _shares_up_to(values: F64, total: int, most: int) -> I64:
     """Divide `total` into whole parts proportional to `values`, none above `most`."""
     values = np.maximum(values, LEAST_VALUE)
     low, high = 0.0, (total + 1) / values.min() if total else 0.0
-    while low < (middle := (low + high) / 2) < high:  # bisection of the factor that makes the capped parts add up
+    while (
+        low < (middle := (low + high) / 2) < high
+    ):  # bisection of the factor that makes the capped parts add up
         low, high = (middle, high) if np.minimum(middle * values, most).sum() < total else (low, middle)
     exact = np.minimum(low * values, most)
     parts = np.floor(exact).astype(np.int64)

@@ -139,8 +139,8 @@ def blend_kept_model(kept, a, message, b, place, fresh):
     Returns
     -------
     int
-        The beginning of the momentum model in ``kept.memory[place]``; -1 if there is none, as the fresh model is the only
-        one of its pair.
+        The beginning of the momentum model in ``kept.memory[place]``; -1 if there is none: the fresh model is the
+        only one of its pair.
     """
     slot = kept.slot_of[message]
     if slot < 0:

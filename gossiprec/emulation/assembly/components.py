@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -191,22 +191,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     feed = model.make_feed(add_poisoners(split, n_poisoners).training_data(for_feed=True) if others else data)
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
-    server, contribution, hook = protocol.server(), None, None
-    if recommender is not None:
-        popularity = np.bincount(split.train.values, minlength=split.n_items)
-        contribution = recommender.initial_contribution(data, scenario.seed)
-        context = CoordinatorContext(
-            model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
-            protocol.server, protocol.ends_epoch_with_extra_wake,
-        )  # fmt: skip
-        hook = recommender.coordinator_hook(context)
-        server = server if hook is None else RecommenderServer(server, hook)
-    grouped = server is not None and server.groups is not None
-    if protocol.has_coordinator and mode.depends_on_values(protocol) and not grouped:
-        raise ScenarioError(
-            "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
-            "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
-        )
+    server, contribution, hook = make_coordinator(scenario, split, protocol, recommender, model, layout)
     uploads = recommender is not None and recommender.user_upload_width(layout) > 0
     n_uploading = split.n_users if uploads else 0
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
@@ -227,6 +212,48 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     for _ in components.choose_root_users():  # refuses public data that do not exist
         pass
     return components
+
+
+class Coordinator(NamedTuple):
+    """The parts of a run that only its coordinator has; see :class:`RunComponents`."""
+
+    server: Server | None
+    contribution: Any
+    hook: CoordinatorHook | None
+
+
+def make_coordinator(
+    scenario: Scenario,
+    split: Split,
+    protocol: Protocol,
+    recommender: Recommender | None,
+    model: Model,
+    layout: Layout,
+) -> Coordinator:
+    """Return the server, what clients contribute before the first round, and the recommender's own computation.
+
+    Raises
+    ------
+    ScenarioError
+        If the protocol chooses clients by groups, and there are none.
+    """
+    server, contribution, hook = protocol.server(), None, None
+    if recommender is not None:
+        contribution = recommender.initial_contribution(split.training_data(), scenario.seed)
+        popularity = np.bincount(split.train.values, minlength=split.n_items)
+        context = CoordinatorContext(
+            model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
+            protocol.server, protocol.ends_epoch_with_extra_wake,
+        )  # fmt: skip
+        hook = recommender.coordinator_hook(context)
+        server = server if hook is None else RecommenderServer(server, hook)
+    grouped = server is not None and server.groups is not None
+    if protocol.has_coordinator and choose_mode(protocol).depends_on_values(protocol) and not grouped:
+        raise ScenarioError(
+            "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
+            "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
+        )
+    return Coordinator(server, contribution, hook)
 
 
 def check_samples(data: str, model: str, n_samples: I64) -> None:

@@ -336,45 +336,14 @@ class ActiveRun:
 
     def _report(self, tick: ReportTick, seconds: float) -> bool:
         """Score the models and the attacks, write the results, and return whether this is the last report."""
-        prepared, at, round_ = self.prepared, tick.time, tick.round
+        at, round_ = tick.time, tick.round
         with self._timed("utility"):
-            inputs = self._others.gather_metric_inputs(self._utility)
-            self._utility_now = self._utility.measure(prepared.planner.current_rows, inputs)
-            if prepared.scenario.evaluate.train_loss:
-                self._utility_now["train_loss"] = train_loss(
-                    prepared.executor, prepared.planner.current_rows, prepared.split.n_users
-                )
-            chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
-            early = bool(
-                self._early_stop
-                and not tick.last
-                and self._early_stop.note(self._utility_now, time=at, round=round_)
-            )
-            if self._activity:
-                self._activity.note(self._utility.by_user, chosen=chosen)
+            early = self._score_models(tick)
         with self._timed("attacks"):
-            self._others.gather_observer_state()
-            rankings = [r for meter in prepared.meters for r in meter.timed_call(meter.attack.rankings)]
-            rows = self._record.score(rankings, time=at, round=round_)
-            of_groups = [("rankings", self._record.group_findings())] if self._groups else []
-            reported = itertools.chain(self._reported(at), of_groups)
-            findings = self._findings.note(reported, time=at, round=round_)
+            rows, findings = self._score_attacks(at, round_)
+        metrics = [*self._metrics(round_, findings)]
         with self._timed("log"):
-            updates, pushes = prepared.planner.update_counts, prepared.planner.push_counts
-            spent = self._ledger.newly_spent(updates, pushes, self.recording.count_rewritten_values(pushes))
-            self.recording.append_privacy_spent(*spent, time=at)
-            self.recording.append_round_event("round", time=at, round=round_)
-            self.recording.append_round_event("evaluate", time=at, round=round_)
-            if early:
-                self.recording.append_round_event("stop", time=at, round=round_)
-            metrics = [*self._metrics(round_, findings)]
-            self.directory.metrics.append(
-                {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
-            )
-            self.directory.attacks.append(rows)
-            self.directory.findings.append(
-                {**row, "labels": labels_to_json(row["labels"])} for row in findings
-            )
+            self._write_report(tick, metrics, rows, findings, early=early)
         self.report = Report(at, round_, dict(metrics), rows, findings, tick.last or early)
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
         headline.update(list(self._utility_now.items())[:1])
@@ -383,13 +352,58 @@ class ActiveRun:
                 time=at,
                 round=round_,
                 updates=self._done,
-                total_updates=prepared.counts.epochs,
+                total_updates=self.prepared.counts.epochs,
                 seconds=seconds,
                 headline=headline,
                 figures=report_figures(metrics, rows),
             )
         )
         return self.report.last
+
+    def _score_models(self, tick: ReportTick) -> bool:
+        """Compute the utility of the models, and return whether it ends the run before its last report."""
+        prepared, at = self.prepared, {"time": tick.time, "round": tick.round}
+        inputs = self._others.gather_metric_inputs(self._utility)
+        self._utility_now = self._utility.measure(prepared.planner.current_rows, inputs)
+        if prepared.scenario.evaluate.train_loss:
+            self._utility_now["train_loss"] = train_loss(
+                prepared.executor, prepared.planner.current_rows, prepared.split.n_users
+            )
+        chosen = bool(self._validated and self._validated.note(self._utility_now, **at))
+        if self._activity:
+            self._activity.note(self._utility.by_user, chosen=chosen)
+        return bool(self._early_stop and not tick.last and self._early_stop.note(self._utility_now, **at))
+
+    def _score_attacks(self, at: float, round_: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return the rows of rankings and of findings."""
+        self._others.gather_observer_state()
+        rankings = [r for meter in self.prepared.meters for r in meter.timed_call(meter.attack.rankings)]
+        rows = self._record.score(rankings, time=at, round=round_)
+        of_groups = [("rankings", self._record.group_findings())] if self._groups else []
+        reported = itertools.chain(self._reported(at), of_groups)
+        return rows, self._findings.note(reported, time=at, round=round_)
+
+    def _write_report(
+        self,
+        tick: ReportTick,
+        metrics: list[tuple[str, float]],
+        rows: list[dict[str, Any]],
+        findings: list[dict[str, Any]],
+        *,
+        early: bool,
+    ) -> None:
+        """Write the results to the log and the tables."""
+        at, round_ = tick.time, tick.round
+        updates, pushes = self.prepared.planner.update_counts, self.prepared.planner.push_counts
+        spent = self._ledger.newly_spent(updates, pushes, self.recording.count_rewritten_values(pushes))
+        self.recording.append_privacy_spent(*spent, time=at)
+        for event in ("round", "evaluate", *(["stop"] if early else [])):
+            self.recording.append_round_event(event, time=at, round=round_)
+        self.directory.metrics.append(
+            {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
+        )
+        self.directory.attacks.append(rows)
+        self.directory.findings.append({**row, "labels": labels_to_json(row["labels"])} for row in findings)
 
     def _traffic(self) -> dict[str, Any]:
         """Return the counts of messages by outcome, unless every message simply arrives."""
