@@ -7,7 +7,6 @@ There is one check per kind of plug-in, to be called on a class of your own. Eac
 from __future__ import annotations
 
 from gossiprec.testing.adversaries import check_adversary
-from gossiprec.testing.aggregators import check_aggregator
 from gossiprec.testing.attacks import check_attack, check_ties
 from gossiprec.testing.datasets import check_dataset, check_split
 from gossiprec.testing.measures import check_measure
@@ -16,8 +15,7 @@ from gossiprec.testing.poisoners import check_poisoner
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
-from gossiprec.testing.servers import check_server
-from gossiprec.testing.similarities import check_similarity
+from gossiprec.testing.rules import check_aggregator, check_server, check_similarity
 from gossiprec.testing.tiny_runs import temporarily_registered
 from gossiprec.testing.topologies import check_sampling, check_session_format, check_topology
 from gossiprec.testing.trackers import check_tracker

@@ -11,7 +11,7 @@ from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.options import build_registered
 from gossiprec.base.ragged import Ragged
 from gossiprec.rules.similarities import SIMILARITIES, rounded_unit_vectors, shifted_cosines
-from gossiprec.testing.similarities import TEXTS, tiny_split
+from gossiprec.testing.rules import TEXTS, tiny_split
 
 EVERY = np.arange(len(TEXTS))
 NO_TEXT = TEXTS.index("")

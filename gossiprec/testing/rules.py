@@ -1,9 +1,13 @@
-"""Contract of aggregation rules: one finite model within the range of those received, in any order of arrival."""
+"""Contracts of rules: aggregators, servers and item similarities.
+
+Aggregators return one finite model within the range of those received, in any order of arrival. Servers push what they
+announce, change only by answers, and have resumable state. Rows of similarities depend only on their item.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -11,8 +15,13 @@ from unittest.mock import patch
 import numpy as np
 
 from gossiprec.base.arrays import F32
+from gossiprec.base.ragged import Ragged
+from gossiprec.data.split import Split
+from gossiprec.models import BlockRole, Layout, ParameterBlock
 from gossiprec.rules import RootData, UsesRootData, aggregators
 from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, ModelDelta
+from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
+from gossiprec.rules.similarities import Similarity
 from gossiprec.testing.blinding import refuse_reach_in_runs
 from gossiprec.testing.tiny_runs import (
     FEDERATED,
@@ -23,6 +32,8 @@ from gossiprec.testing.tiny_runs import (
 )
 
 Make = Callable[[], Aggregator]
+MakeServer = Callable[[], Server]
+MakeSimilarity = Callable[[], Similarity]
 Part = TypeVar("Part")
 
 
@@ -245,3 +256,185 @@ def its_inputs_give_no_access_to_the_run(rule: tuple[type[Aggregator], dict[str,
         for name, protocol in {"models": FEDERATED, "updates": UPDATES}.items()
     }
     refuse_reach_in_runs(runs, cls, "reduce")
+
+
+N_CLIENTS, SEED = 4, 1
+BLOCKS = (
+    ParameterBlock("users", BlockRole.USER, (2,)),
+    ParameterBlock("items", BlockRole.ITEM, (2,)),
+    ParameterBlock("weights", BlockRole.SHARED, (1,)),
+)
+LAYOUT = Layout(BLOCKS, n_items=3, n_users=1)
+WIDTH = LAYOUT.merged.stop - LAYOUT.merged.start
+"""Columns of a version."""
+
+
+def check_server(server: type[Server], options: Mapping[str, Any] | None = None) -> None:
+    """Check a server by playing some rounds.
+
+    Parameters
+    ----------
+    server : type of Server
+        The class; it need not be registered.
+    options : mapping, optional
+        Options as in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        If a claim does not hold; the message lists all of them.
+    """
+    chosen = server.Options.model_validate(options or {})
+    about = f"the server {server.__name__}"
+    check_claims(about, __name__, make_server=lambda: with_stand_in_root(server(chosen)))
+    with registered_as(SERVERS, server) as name:
+        section = {"name": name, **(options or {})}
+        check_claims(about, __name__, named=(server, section))
+
+
+def _downlink(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
+    """Return the server's downlink after a round with the answers of two clients, or with none."""
+    clients = np.array([] if aggregated is None else [0, 2], np.int64)
+    rows = np.tile(published if aggregated is None else aggregated, (len(clients), 1))
+    answers = ClientAnswers(clients, Inbox(rows, np.arange(len(clients)), np.ones(len(clients))))
+    result = published.copy() if aggregated is None else aggregated
+    return server.round(published.copy(), result, answers, RoundContext(SEED, number, N_CLIENTS, LAYOUT))
+
+
+def _played(
+    server: Server, targets: Iterable[float | None], first: int = 0, start: F32 | None = None
+) -> list[Downlink]:
+    """Play some rounds, each with the aggregate of its answers, or None if there are none."""
+    published, pushed = np.zeros(WIDTH, np.float32) if start is None else start, []
+    for number, target in enumerate(targets, first):
+        aggregated = None if target is None else np.full(WIDTH, target, np.float32)
+        pushed.append(_downlink(server, published, number, aggregated))
+        published = pushed[-1].versions[0]
+    return pushed
+
+
+def it_pushes_what_it_announces(make_server: MakeServer) -> None:
+    """Push n_versions finite versions in float32 and extras of extra_bytes, and select existing versions."""
+    due = (make_server().n_versions, WIDTH)
+    for number, downlink in enumerate(_played(make_server(), [None, 1.0, None, 2.0])):
+        versions, chosen = downlink.versions, downlink.version_of
+        assert versions.shape == due, f"Found versions of shape {versions.shape} for {due} in round {number}."
+        assert versions.dtype == np.float32, f"Found versions in {versions.dtype}."
+        assert np.isfinite(versions).all(), f"Found {versions} in round {number}."
+        size = sum(extra.nbytes for extra in downlink.extras.values())
+        assert size == make_server().extra_bytes, (
+            f"Found extras of {size} bytes for {make_server().extra_bytes}."
+        )
+        if chosen is not None:
+            assert np.shape(chosen) == (N_CLIENTS,), f"Found version_of in shape {np.shape(chosen)}."
+            assert np.isin(chosen, np.arange(due[0])).all(), (
+                f"Found version_of {chosen} for {due[0]} versions."
+            )
+
+
+def without_answers_nothing_moves(make_server: MakeServer) -> None:
+    """Leave the first version as it is in a round without answers."""
+    before, after = _played(make_server(), [1.0, None])
+    np.testing.assert_array_equal(after.versions[0], before.versions[0])
+
+
+def what_a_server_remembers_is_in_its_state(make_server: MakeServer) -> None:
+    """Continue from its state() after restore() as if it had not been interrupted."""
+    whole, first, second = make_server(), make_server(), make_server()
+    expected = _played(whole, [None, 1.0, 2.0, -1.0])
+    published = _played(first, [None, 1.0])[-1].versions[0]
+    second.restore(first.state())
+    for found, due in zip(_played(second, [2.0, -1.0], 2, published), expected[2:], strict=True):
+        np.testing.assert_array_equal(found.versions, due.versions)
+
+
+def answers_that_agree_are_followed(make_server: MakeServer) -> None:
+    """Approach the value to which the answers of 400 rounds agree."""
+    server, version = make_server(), np.zeros(WIDTH, np.float32)
+    for number in range(400):
+        version = _downlink(server, version, number, version + np.float32(0.1) * (1 - version)).versions[0]
+    off = np.abs(version - 1).max()
+    assert off < 0.1, f"It is {off:.3g} off."
+
+
+def inputs_of_a_server_give_no_access_to_the_run(named: tuple[type[Server], dict[str, Any]]) -> None:
+    """Get inputs from which no data of the run can be reached, for example through a view of another array."""
+    cls, section = named
+    runs = {
+        name: tiny_scenario(protocol={**protocol, "server": section})
+        for name, protocol in {"models": FEDERATED, "updates": UPDATES}.items()
+    }
+    refuse_reach_in_runs(runs, cls, "round")
+
+
+TEXTS = ("the red house drama", "the blue house", "", "night train crime", "red night drama", "a b c")
+N_USERS, N_ITEMS, SPLIT_SEED = 8, len(TEXTS), 3
+EVERY = np.arange(N_ITEMS)
+
+
+def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | None = None) -> None:
+    """Check a similarity on a few items.
+
+    Parameters
+    ----------
+    similarity : type of Similarity
+        The class; it need not be registered.
+    options : mapping, optional
+        Options as in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        If a claim does not hold; the message lists all of them.
+    """
+    chosen = similarity.Options.model_validate(options or {})
+    check_claims(
+        f"the similarity {similarity.__name__}",
+        __name__,
+        make_similarity=lambda: similarity(chosen).fit(tiny_split().training_data(), seed=SPLIT_SEED),
+    )
+
+
+def tiny_split() -> Split:
+    """Return data of which the items have names and texts, one of them empty."""
+    users, items = np.nonzero(np.random.default_rng(SPLIT_SEED).random((N_USERS, N_ITEMS)) < 0.5)
+    train = Ragged.sets_from_pairs(users, items, N_USERS)
+    nothing = Ragged.from_sizes(np.zeros(N_USERS, np.int64), np.empty(0, np.int32))
+    names = tuple(f"item-{item}" for item in range(N_ITEMS))
+    return Split("tiny", N_USERS, N_ITEMS, train, nothing, nothing, item_names=names, item_texts=TEXTS)
+
+
+def _whole(make_similarity: MakeSimilarity) -> F32:
+    return make_similarity().rows(EVERY)
+
+
+def rows_are_finite_numbers(make_similarity: MakeSimilarity) -> None:
+    """Return finite float32, a row for each requested item and a column for each item."""
+    for items in (EVERY, EVERY[:0], np.array([2, 2, 1])):
+        rows = make_similarity().rows(items)
+        assert rows.shape == (len(items), N_ITEMS), f"Found shape {rows.shape} for {len(items)} items."
+        assert rows.dtype == np.float32, f"Found {rows.dtype}."
+        assert np.isfinite(rows).all(), f"Found {rows[~np.isfinite(rows)][0]}."
+
+
+def a_row_depends_on_its_item_only(make_similarity: MakeSimilarity) -> None:
+    """Return a bit-identical row whatever other items are requested, and whenever it is fitted again."""
+    fitted, whole = make_similarity(), _whole(make_similarity)
+    for items in (EVERY[::-1], np.array([4]), np.array([1, 1, 3])):
+        off = np.flatnonzero((fitted.rows(items) != whole[items]).any(axis=1))
+        assert not len(off), f"The row of item {items[off[0]]} differs among {items.tolist()}."
+
+
+def nothing_is_nearer_than_the_item_itself(make_similarity: MakeSimilarity) -> None:
+    """Return no higher similarity of an item to another than to itself."""
+    whole = _whole(make_similarity)
+    item = int(np.argmax(whole.max(axis=1) - whole.diagonal()))
+    assert whole[item].max() <= whole[item, item], (
+        f"Found {whole[item].max():g} for item {item}, and {whole[item, item]:g} with itself."
+    )
+
+
+def its_sensitivity_holds(make_similarity: MakeSimilarity) -> None:
+    """Return similarities of two items to a third that differ by no more than `sensitivity`, unless it is None."""
+    known, spread = make_similarity().sensitivity, float(np.ptp(_whole(make_similarity), axis=0).max())
+    assert known is None or 0 < spread <= known, f"They differ by {spread:g}, but the sensitivity is {known}."
