@@ -99,12 +99,12 @@ def test_the_heading_names_the_thin_dots_only_where_there_are_any(tmp_path):
     assert "dots" not in accuracy.heading
 
 
-def with_orders(run, value):
-    """Add what the metric is of the most popular items, at both reports."""
+def with_orders(run, value, order="popularity"):
+    """Add the metric of another order of the items, or of a group of users, at both reports."""
     columns = run.metrics
     columns["time"] = np.append(columns["time"], [0.0, 1.5])
     columns["round"] = np.append(columns["round"], [0, 1])
-    columns["metric"] = np.append(columns["metric"], ["hr@20[popularity]"] * 2)
+    columns["metric"] = np.append(columns["metric"], [f"hr@20[{order}]"] * 2)
     columns["value"] = np.append(columns["value"], [value] * 2)
     return run
 
@@ -119,3 +119,8 @@ def test_other_orders_are_level_lines_in_the_row_of_their_metric(tmp_path):
     assert [curve.name for curve in two.curves] == ["one", "two", "popularity"]
     other = rows_of([run, with_orders(write_run(tmp_path / "three"), 0.3)])[-1]
     assert [curve.name for curve in other.curves] == ["one", "three", "popularity", "popularity"]
+
+
+def test_groups_of_users_are_no_level_lines(tmp_path):
+    run = with_orders(write_run(tmp_path / "one"), 0.4, "gender=F")
+    assert [curve.name for curve in rows_of([run])[-1].curves] == ["HR@20"]
