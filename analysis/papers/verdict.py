@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -42,30 +41,6 @@ def format_mean_text(values: PerSeed, digits: int, separator: str = "") -> str:
     half = confidence_half_width(values)[1] - mean(values)
     text = f"{mean(values):{separator}.{digits}f}"
     return f"{text} ± {half:{separator}.{digits}f}" if half > 0 else text  # NaN with one seed
-
-
-def standard_errors_apart(one: float, other: float, n_items: int) -> float:
-    """Return the difference of two shares in standard errors of that difference, unpaired.
-
-    Two runs are judged on the same test items, but which of them each hits is not kept. So their errors count as
-    independent: the variances of both shares add up.
-
-    Parameters
-    ----------
-    one, other : float
-        From 0 to 1, such as HR@10 with one test item per user.
-    n_items : int
-        Test items of each.
-
-    Returns
-    -------
-    float
-        Infinite if the shares differ and neither has an error; 0 if they are equal.
-    """
-    error = math.sqrt((one * (1 - one) + other * (1 - other)) / n_items)
-    if one == other:
-        return 0.0
-    return (one - other) / error if error else math.copysign(math.inf, one - other)
 
 
 Band = tuple[float, float]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from analysis.papers.verdict import standard_errors_apart
 from gossiprec.federated import RECOMMENDERS
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEAUTY, ML_1M = 22363, 6035
+
+
+def standard_errors_apart(one, other, n_items):
+    """Return the difference of two shares in standard errors of that difference, unpaired.
+
+    Two runs are judged on the same test items, but which of them each hits is not kept. So their errors count as
+    independent: the variances of both shares add up.
+    """
+    error = math.sqrt((one * (1 - one) + other * (1 - other)) / n_items)
+    if one == other:
+        return 0.0
+    return (one - other) / error if error else math.copysign(math.inf, one - other)
 
 
 @pytest.mark.parametrize(
