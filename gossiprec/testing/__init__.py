@@ -6,12 +6,11 @@ There is one check per kind of plug-in, to be called on a class of your own. Eac
 
 from __future__ import annotations
 
-from gossiprec.testing.adversaries import check_adversary
+from gossiprec.testing.adversaries import check_adversary, check_poisoner
 from gossiprec.testing.attacks import check_attack, check_ties
 from gossiprec.testing.datasets import check_dataset, check_split
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
-from gossiprec.testing.poisoners import check_poisoner
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
