@@ -362,17 +362,18 @@ class ActiveRun:
 
     def _score_models(self, tick: ReportTick) -> bool:
         """Compute the utility of the models, and return whether it ends the run before its last report."""
-        prepared, at = self.prepared, {"time": tick.time, "round": tick.round}
+        prepared, at, round_ = self.prepared, tick.time, tick.round
         inputs = self._others.gather_metric_inputs(self._utility)
         self._utility_now = self._utility.measure(prepared.planner.current_rows, inputs)
         if prepared.scenario.evaluate.train_loss:
             self._utility_now["train_loss"] = train_loss(
                 prepared.executor, prepared.planner.current_rows, prepared.split.n_users
             )
-        chosen = bool(self._validated and self._validated.note(self._utility_now, **at))
+        chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
         if self._activity:
             self._activity.note(self._utility.by_user, chosen=chosen)
-        return bool(self._early_stop and not tick.last and self._early_stop.note(self._utility_now, **at))
+        stop = None if tick.last else self._early_stop
+        return bool(stop and stop.note(self._utility_now, time=at, round=round_))
 
     def _score_attacks(self, at: float, round_: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the rows of rankings and of findings."""
