@@ -1,7 +1,7 @@
 """Contracts of nodes that send what they like: active adversaries and poisoners.
 
-The messages of an adversary follow from what each of its nodes saw, and from nothing else. Those of a poisoner follow
-from what it received, its draws and its targets.
+The messages of an adversary follow from what each of its nodes saw, and from nothing else. The messages of a poisoner
+follow from what it received, its draws and its targets.
 """
 
 from __future__ import annotations
