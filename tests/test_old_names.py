@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import gossiprec
+from gossiprec import emulation
 from gossiprec.adversaries.attacks import Attack, AttackContext, AttackMemoryInputs
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
 from gossiprec.adversaries.attacks.scoring_attack import ScoringAttack
@@ -294,3 +296,19 @@ def test_unknown_and_repeated_keywords_are_refused():
         pytest.raises(TypeError, match=r"study\(\) got multiple values for keyword argument 'stale_runs'"),
     ):
         study("study.yaml", stale_runs="keep", other_code="keep")
+
+
+@pytest.mark.parametrize(
+    "name", [*gossiprec.__all__[1:], *(f"emulation.{name}" for name in emulation.__all__)]
+)
+def test_no_public_name_comes_by_an_old_path(name):
+    """In a process that has imported nothing yet: a module that was imported by its old path does not warn again."""
+    module, _, attribute = f"gossiprec.{name}".rpartition(".")
+    table = {**dict.fromkeys(gossiprec._CALLED, "gossiprec.study"), **gossiprec._LAZY}
+    if module == "gossiprec.emulation":
+        table = {name: f"{module}.{place}" for name, place in emulation._MODULE_OF.items()}
+    assert present_path(table[attribute]) is None
+    assert (
+        getattr(importlib.import_module(table[attribute]), attribute, None) is not None
+        or attribute == "study"
+    )
