@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ from gossiprec.base.isolation import copy_data, is_foreign
 from gossiprec.base.ragged import row_entries
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
+from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.secure_sums import SecureSum, mean_model
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.arena import Arena, merge_keys
 from gossiprec.numerics.noise import ENCODED
@@ -213,6 +215,50 @@ COUNTS = ("n_discarded", "n_small", "n_reduced")
 """Names of the counters over the inboxes of a run."""
 
 
+ModelView: TypeAlias = Callable[[int, I32, F32, F32], None]
+"""A function that shows observers the model which stands for answers.
+
+Its arguments are the receiver, the messages of the answers, the model, and the receiver's own one; models are the
+columns that receivers merge.
+"""
+
+
+class Answers(NamedTuple):
+    """The answers of a round: their receiver, messages, clients, and the round of each."""
+
+    receiver: int
+    messages: I32
+    clients: I64
+    rounds: I64
+
+
+@dataclass(frozen=True)
+class SecureReduction:
+    """The reduction of a coordinator that only learns sums.
+
+    Attributes
+    ----------
+    sums : SecureSum
+    rounds : AnswerRounds
+    views : list of ModelView
+        Called with the mean of each round.
+    """
+
+    sums: SecureSum
+    rounds: AnswerRounds
+    views: list[ModelView] = field(default_factory=list)
+
+    def reduce(self, rule: Aggregator, own: F32, inbox: Inbox, answers: Answers) -> tuple[F32, Inbox]:
+        """Return the next version, and an inbox in which the mean of the round stands for each answer."""
+        round_ = int(answers.rounds[0])
+        sums = self.sums.sum_answers(own, inbox, answers.clients, self.rounds.cohorts[round_], round_)
+        mean = mean_model(rule, own, sums)
+        for view in self.views:
+            view(answers.receiver, answers.messages, mean, own)
+        stand_ins = Inbox(mean[None], np.zeros(len(inbox), np.int64), inbox.weights.copy())
+        return rule.reduce_sums(own.copy(), sums), stand_ins
+
+
 @dataclass(frozen=True)
 class ReceiverConfig:
     """The aggregation settings of one node.
@@ -230,6 +276,8 @@ class ReceiverConfig:
         The server of a coordinator, which runs after each aggregation, even without answers.
     invalid : str
         Treatment of a model with NaN or infinite values (:class:`gossiprec.rules.aggregators.InboxConfig`).
+    secure : SecureReduction or None
+        The reduction of a coordinator that only learns sums, or None if it sees every model.
     """
 
     name: str
@@ -238,6 +286,7 @@ class ReceiverConfig:
     own_weight: float
     serving: ServerRunner | None = None
     invalid: Invalid = "fatal"
+    secure: SecureReduction | None = None
 
 
 class InboxReducer:
@@ -282,6 +331,7 @@ class InboxReducer:
         self._is_partial = is_partial if is_partial is not None and is_partial.any() else None
         self.n_discarded = self.n_small = self.n_reduced = 0
         self.elsewhere: Mapping[str, int] = {}
+        self._secure = next((each.secure for each in receivers.values() if each.secure), None)
         self._has_inbox = np.zeros(store.n_nodes, np.bool_)
         self._has_inbox[list(receivers)] = True
 
@@ -298,7 +348,8 @@ class InboxReducer:
     def state(self) -> dict[str, Any]:
         """Return the state of each node's rule, and the counters, for a checkpoint."""
         rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
-        return {**rules, **self._totals()}
+        clipped = {} if self._secure is None else {"n_clipped": self._secure.sums.n_clipped}
+        return {**rules, **self._totals(), **clipped}
 
     def counters(self) -> dict[str, int]:
         """Return the counters of the nodes of this process."""
@@ -312,6 +363,8 @@ class InboxReducer:
         self.restore_rules(state)
         for name in COUNTS:
             setattr(self, name, state[name])
+        if self._secure is not None:
+            self._secure.sums.n_clipped = state["n_clipped"]
 
     def restore_rules(self, rules: Mapping[str, Any]) -> None:
         """Restore the state of the rules of some nodes."""
@@ -326,6 +379,12 @@ class InboxReducer:
             found["n_discarded"] = totals["n_discarded"]
         if totals["n_small"]:
             found["small_inboxes"] = {"n": totals["n_small"], "of": totals["n_reduced"]}
+        if self._secure is not None:
+            sums = self._secure.sums
+            found["secure_sums"] = {
+                **self._secure.rounds.counts, "clipped": sums.n_clipped, "bits": sums.settings.modulus.k,
+                "vector_bytes": sums.settings.vector_bytes,
+            }  # fmt: skip
         small, items = self._small_items()
         if small:
             found["small_items"] = {"n": small, "of": items}
@@ -346,6 +405,17 @@ class InboxReducer:
             yield (
                 f"{found['n']:,} of {found['of']:,} inboxes held fewer models than {which} requires, so the "
                 "rule gave no protection there; let more models arrive, or lower byzantine or drop"
+            )
+        if report.get("secure_sums", {}).get("skipped"):
+            found = report["secure_sums"]
+            yield (
+                f"{found['skipped']:,} of {found['rounds']:,} rounds were skipped, because fewer clients answered in "
+                "time than a secure sum needs (coordinator.threshold, coordinator.minimum)"
+            )
+        if report.get("secure_sums", {}).get("clipped"):
+            yield (
+                f"{report['secure_sums']['clipped']:,} numbers of answers were clipped before they were summed; raise "
+                "coordinator.clip to keep them"
             )
         if "small_items" in report:
             found = report["small_items"]
@@ -371,9 +441,16 @@ class InboxReducer:
         own = store.merged_columns(int(program.source[task]))
         if is_foreign(receiver.rule):
             own = np.array(own)
+        if receiver.secure is not None:
+            collected = collected[receiver.secure.rounds.rounds_of(program.merge_message[collected]) >= 0]
         inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
         found = None
-        if self._is_partial is not None:
+        if receiver.secure is not None:
+            finite = inbox.is_finite
+            if not finite.all():
+                self._refuse(program, task, collected[~finite])
+            found, inbox = self._reduce_sums(program, task, collected, own, inbox)
+        elif self._is_partial is not None:
             valid = are_valid_parts(inbox, self._is_partial[program.merge_sender[collected]])
             if not valid.all():
                 self._refuse(program, task, collected[~valid])
@@ -383,7 +460,7 @@ class InboxReducer:
         elif receiver.rule.propagates_nonfinite:
             with np.errstate(invalid="ignore"):  # the result is checked below
                 found = _checked(receiver, own, inbox)
-        if found is None or not are_all_finite(found):
+        if found is None or (receiver.secure is None and not are_all_finite(found)):
             finite = inbox.is_finite
             if not finite.all():
                 self._refuse(program, task, collected[~finite])
@@ -403,11 +480,11 @@ class InboxReducer:
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             users = store.uploaded_users(program.merge_row[collected])
-            if receiver.serving.is_foreign:
-                inbox = self._inbox(program, collected, receiver, copies=True)
+            foreign = receiver.serving.is_foreign
+            if receiver.secure is None and (foreign or is_foreign(receiver.rule)):
+                inbox = self._inbox(program, collected, receiver, copies=foreign)
+            if foreign:
                 found, users = np.array(found), copy_data(users)
-            elif is_foreign(receiver.rule):
-                inbox = self._inbox(program, collected, receiver, copies=False)
             found = receiver.serving.run_round(
                 int(program.source[task]), found, ClientAnswers(clients, inbox, users)
             )
@@ -418,6 +495,20 @@ class InboxReducer:
         program.source[task] = target[0]
         done = entries[(keep < 0) | (keep == 1)]
         program.merge_row[done], program.merge_keep[done] = target[0], 1.0
+
+    def _reduce_sums(
+        self, program: Program, task: int, collected: I64, own: F32, inbox: Inbox
+    ) -> tuple[F32, Inbox]:
+        """Return the next version and the inbox that the receiver may see, by the sum of a round."""
+        node = int(program.node[task])
+        receiver = self._receivers[node]
+        assert receiver.secure is not None
+        if not len(inbox):
+            return own, inbox
+        messages = program.merge_message[collected]
+        clients = program.merge_sender[collected].astype(np.int64)
+        answers = Answers(node, messages, clients, receiver.secure.rounds.rounds_of(messages))
+        return receiver.secure.reduce(receiver.rule, own, inbox, answers)
 
     def _inbox(self, program: Program, collected: I64, receiver: ReceiverConfig, *, copies: bool) -> Inbox:
         rows, weights = program.merge_row[collected], program.merge_weight[collected]

@@ -36,6 +36,7 @@ class CentralTraining(RunMode):
             "attackers",
             "adversaries",
             "observers",
+            "coordinator",
             "recommender",
             "network",
             "churn",

@@ -38,6 +38,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
         *_protocol_contradictions(scenario, plain),
         *_useless_observers(plain["observers"] if nodes_meet_none else (), has_heads=has_heads),
         *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet or has_heads),
+        *_sights_without_coordinator(scenario, peers_meet=peers_meet and mode.sends_messages),
         *_repeated_entries(plain),
         *change_problems(scenario),
         *_units_without_seconds(scenario, plain),
@@ -85,6 +86,16 @@ def _useless_observers(
                 ("observers", index, "who"),
                 f"found {entry['who']!r}, but {without}",
             )
+
+
+def _sights_without_coordinator(scenario: Scenario, *, peers_meet: bool) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the option of what a coordinator sees, if there is none."""
+    if peers_meet and scenario.coordinator.sees != "updates":
+        yield (
+            ("coordinator", "sees"),
+            f"found {scenario.coordinator.sees!r}, but in {scenario.protocol.name} nodes receive models from one "
+            "another and no coordinator sums them; use fedavg, or remove the section",
+        )
 
 
 def _evaluation_contradictions(

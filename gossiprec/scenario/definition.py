@@ -12,6 +12,7 @@ from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.problems import Problems, SourceMap, add_validation_problems
 from gossiprec.scenario.sections import (
     CheckpointOptions,
+    CoordinatorOptions,
     EvaluateOptions,
     ExecutorOptions,
     LeastPopular,
@@ -136,7 +137,7 @@ class Scenario(ScenarioHeader):
     model, protocol : RegisteredChoice
     recommender : RegisteredChoice or None
         Addition to the model, if any.
-    training, network, churn, evaluate, executor, checkpoint
+    training, network, churn, coordinator, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     attackers : tuple of AttackerChoice
@@ -158,6 +159,7 @@ class Scenario(ScenarioHeader):
     attackers: tuple[AttackerChoice, ...] = ()
     adversaries: tuple[AdversaryChoice, ...] = ()
     observers: tuple[RegisteredChoice, ...] = ()
+    coordinator: CoordinatorOptions = CoordinatorOptions()
     evaluate: EvaluateOptions = EvaluateOptions()
     executor: ExecutorOptions = ExecutorOptions()
     checkpoint: CheckpointOptions = CheckpointOptions()
@@ -181,6 +183,8 @@ class Scenario(ScenarioHeader):
             del plain["attackers"]
         if not self.adversaries:
             del plain["adversaries"]
+        if self.coordinator == CoordinatorOptions():
+            del plain["coordinator"]
         for key in ("user_features", "item_features"):  # the same applies to attributes and groups
             if getattr(self.dataset, key) is None:
                 del plain["dataset"][key]
@@ -221,6 +225,7 @@ FIXED: dict[str, type[Options]] = {
     "training": TrainingOptions,
     "network": NetworkOptions,
     "churn": Churn,
+    "coordinator": CoordinatorOptions,
     "evaluate": EvaluateOptions,
     "executor": ExecutorOptions,
     "checkpoint": CheckpointOptions,

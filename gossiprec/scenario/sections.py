@@ -270,6 +270,36 @@ class OptionChange(Options):
         return {path: valid[name] for path, name in CHANGEABLE.items() if path in values}
 
 
+class CoordinatorOptions(Options):
+    """What the coordinator sees of the answers of clients, and how sums are encoded (docs/coordinator.md)."""
+
+    sees: Literal["updates", "sums", "final"] = "updates"
+    """updates: every answer; sums: the sum of each round, by secure aggregation; final: only the final model, because a
+    party that all trust computes the others."""
+    clip: float = Field(default=1.0, gt=0, le=1e6)
+    """sums: largest magnitude of a number that a client changes; larger changes are clipped."""
+    bits: int = Field(default=16, ge=1, le=40)
+    """sums: binary digits after the point of an encoded number."""
+    modulus: Annotated[int, Field(ge=2, le=64)] | Literal["auto"] = "auto"
+    """sums: k, the bits of a masked number; sums are modulo 2^k; auto: the smallest k for clip, bits and the round."""
+    minimum: int = Field(default=2, ge=2, le=LARGEST)
+    """sums: smallest number of clients of a sum; a round with fewer answers is skipped."""
+    threshold: float = Field(default=0.67, gt=0, le=1)
+    """sums: fraction of a round's clients that must send shares; a round with fewer answers is skipped."""
+    masks: bool = True
+    """sums: draw the masks; without them the same sums take less time, because masks cancel."""
+
+    @model_validator(mode="after")
+    def _of_sums(self) -> CoordinatorOptions:
+        fields = type(self).model_fields
+        given = [key for key in fields if key != "sees" and getattr(self, key) != fields[key].default]
+        if given and self.sees != "sums":
+            raise ValueError(
+                f"found {given[0]}, but sees: {self.sees}; set sees to sums, or remove {given[0]}"
+            )
+        return self
+
+
 class ExecutorOptions(Options):
     """Execution of computations. No option changes results beyond rounding."""
 

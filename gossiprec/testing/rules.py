@@ -19,7 +19,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.models import BlockRole, Layout, ParameterBlock
 from gossiprec.rules import RootData, UsesRootData, aggregators
-from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, ModelDelta
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, ModelDelta, RoundSums
 from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
 from gossiprec.rules.similarities import Similarity
 from gossiprec.testing.blinding import refuse_reach_in_runs
@@ -246,6 +246,29 @@ def a_value_that_is_not_finite_is_propagated(make: Make) -> None:
         with np.errstate(invalid="ignore"):
             found = case.aggregated(make())
         assert not np.isfinite(found).all(), f"Found {found} for {', '.join(map(str, evils))}."
+
+
+def sums_give_the_same_model(make: Make) -> None:
+    """Return the same model for the sums of a round as for its answers, as `from_sums` declares."""
+    if not make().from_sums:
+        return
+    for case in _cases():
+        n, columns = case.models.shape
+        if case.inbox.own_weight:
+            continue
+        case = replace(case, inbox=replace(case.inbox, weights=np.ones(n)))
+        touched = np.ones((n, columns), np.bool_)
+        if make().uses_deltas:  # every second item, and the shared weight
+            touched[:, :-1] = np.arange(n)[:, None] % 2 == np.arange(columns - 1) % 2
+        total = np.where(touched, case.models.astype(np.float64) - case.own, 0.0).sum(axis=0)
+        sums = RoundSums(total, float(n), touched.sum(axis=0).astype(np.float64))
+        np.testing.assert_allclose(
+            make().reduce_sums(case.own, sums),
+            case.aggregated(make()),
+            rtol=1e-4,
+            atol=1e-5,
+            err_msg=str(case),
+        )
 
 
 def its_inputs_give_no_access_to_the_run(rule: tuple[type[Aggregator], dict[str, Any]]) -> None:

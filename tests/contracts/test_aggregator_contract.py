@@ -37,7 +37,7 @@ def test_an_aggregator_keeps_its_contract_with_options(rule):
     check_aggregator(AGGREGATORS[rule["name"]], options)
 
 
-Median = AGGREGATORS["median"]
+Mean, Median = AGGREGATORS["mean"], AGGREGATORS["median"]
 
 
 class LastOptions(Options):
@@ -117,6 +117,11 @@ class Cleans(Median):
     propagates_nonfinite = True
 
 
+class DoublesSums(Mean):
+    def reduce_sums(self, own, sums):
+        return (own + 2 * sums.total / sums.weight).astype(np.float32)
+
+
 class Boasts(Median):
     def breakdown(self, n):
         return n // 2 + 1
@@ -133,6 +138,7 @@ BROKEN = {
     Forgets: r"Continue from its state\(\) after restore\(\)",
     Trusts: "Withstand one invalid model in seven .* if one model is nan",
     Boasts: r"as `breakdown` says. .* if 1 of 1 models are nan",
+    DoublesSums: "Return the same model for the sums of a round as for its answers",
     Cleans: "Propagate a value that is not finite, in one model or in two.* Found .* for nan",
 }
 

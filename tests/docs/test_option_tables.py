@@ -62,6 +62,7 @@ TABLES = [
     ("attacks.md", "### Attribute inference", "attacks aia"),
     ("coordinator.md", "## Rounds that wait", "round"),
     ("coordinator.md", "There are no rounds", "buffered"),
+    ("coordinator.md", "| key of `coordinator` |", "coordinator"),
     ("poisoners.md", "## The section `attackers`", "attackers"),
     ("policies.md", "## `share-less`", "policies share-less"),
     ("policies.md", "## `dp-sgd`", "policies dp-sgd"),

@@ -27,8 +27,8 @@ ONE_PROBLEM = {
     "training: {local_epochs: yes}": "x.yaml:7: training.local_epochs: found true, must be a whole number",
     "training:": "x.yaml:7: training: found null, must be a mapping of keys",
     "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (known: adversaries, attackers, "
-    "changes, checkpoint, churn, dataset, evaluate, executor, model, name, network, observers, plots, policies, "
-    "preset, protocol, recommender, seconds_per_wake, seed, stop, training)",
+    "changes, checkpoint, churn, coordinator, dataset, evaluate, executor, model, name, network, observers, plots, "
+    "policies, preset, protocol, recommender, seconds_per_wake, seed, stop, training)",
     "seed: -1": "x.yaml:7: seed: found -1, must be greater than or equal to 0",
     "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
     "must be less than or equal to 9223372036854775807",

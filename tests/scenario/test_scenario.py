@@ -147,7 +147,7 @@ def test_resolving_fills_in_every_default(load, minimal):
     assert list(resolved) == [
         key
         for key in Scenario.model_fields
-        if key not in ("attackers", "adversaries", "seconds_per_wake", "stop", "changes")
+        if key not in ("attackers", "adversaries", "coordinator", "seconds_per_wake", "stop", "changes")
     ]
 
 

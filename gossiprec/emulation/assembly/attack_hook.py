@@ -120,6 +120,11 @@ class AttackHook(DeliveryHook):
     views : PartialViews, optional
         Completes models of which some numbers were not sent.
 
+    Attributes
+    ----------
+    pools : list of ndarray of int64
+        The pools of the attack, empty if their deliveries are hidden.
+
     Notes
     -----
     Several threads may observe at once, and their times are added up; a ranking counts its own duration.
@@ -139,6 +144,7 @@ class AttackHook(DeliveryHook):
         self._views = views
         self._about = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
+        self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
         self._knows = self._own.copy()
@@ -171,6 +177,40 @@ class AttackHook(DeliveryHook):
             known = copy_data(known)
             self._about[2].note_deliveries(known)
         return known
+
+    def hide_node(self, node: int) -> None:
+        """Hide from the attack the models that a node receives; :meth:`show_model` shows others in their place."""
+        self._own[node] = False
+        self.pools = [pool[:0] if node in pool else pool for pool in self.pools]
+
+    def show_model(self, node: int, messages: I32, model: F32, own: F32) -> None:
+        """Show the attack a model in place of each of some messages that one of its nodes received.
+
+        Parameters
+        ----------
+        node : int
+        messages : ndarray of int32, shape (n,)
+            Messages of different senders.
+        model, own : ndarray of float32, shape (n_columns,)
+            The model, and the version that the senders were sent: columns that receivers merge.
+        """
+        layout, n = self._about[0], len(messages)
+        rows = np.zeros((3, layout.row_size), np.float32)
+        rows[:, layout.users] = rows[:, layout.private] = np.nan
+        rows[0, layout.merged], rows[1:, layout.merged] = model, own
+        if node in self.attack.nodes:
+            zero = np.zeros(1, np.int32)
+            program = Program(
+                node=zero + node, source=zero + 1, target=zero + 2, update=zero - 1,
+                merge_offsets=np.array([0, n]), merge_row=np.zeros(n, np.int32),
+                merge_keep=np.full(n, -1.0, np.float32), merge_message=messages.copy(),
+            )  # fmt: skip
+            merges = MergeDeliveries(rows, program, np.zeros(1, np.int64), rows[[1, 1, 1]])
+            self.timed_call(self.attack.observe, Observations(merges, *self._about))
+        for number, pool in enumerate(self.attack.pools):
+            if node in pool:
+                groups = GroupDeliveries(rows[:1].copy(), np.full(n, number, np.int32), np.zeros(n, np.int32))
+                self.timed_call(self.attack.observe, Observations(groups, *self._about, messages.copy()))
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of the attack's single nodes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,12 @@ from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
+from gossiprec.emulation.assembly.coordinator_view import (
+    check_coordinator,
+    coordinator_inbox,
+    make_sum_settings,
+    withhold_user_rows,
+)
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
     add_poisoners,
@@ -125,6 +131,22 @@ class RunComponents:
         """The merge weight of every node; a poisoner has the weight of an average user."""
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
 
+    def with_sum_sizes(self) -> RunComponents:
+        """Return the components with answers of the size of masked vectors, if the coordinator sees sums.
+
+        Raises
+        ------
+        ScenarioError
+            If a round has too few clients, or a sum might overflow.
+        """
+        settings, load = make_sum_settings(self), self.node_load
+        if settings is None:
+            return self
+        size = np.full(self.protocol.n_users, settings.vector_bytes)
+        rest = slice(self.protocol.n_users, None)
+        sizes = (np.append(size, load.message_bytes[rest]), np.append(size, load.planned_bytes[rest]))
+        return replace(self, node_load=NodeLoad(*sizes, load.samples))
+
     @property
     def coordinator_parts(self) -> list[tuple[str, object]]:
         """The coordinator's aggregation rule and the parts of its server, by the scenario key that names them."""
@@ -199,6 +221,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         outgoing.mark_forged(entry.nodes)
     for taken in choose_adversary_nodes(scenario, split.n_users):
         outgoing.take_over(taken)
+    withhold_user_rows(scenario, protocol, layout, outgoing)
     check_partial_messages(outgoing, protocol, mode, server)
     receivers, inbox_capacity = make_receiver_configs(scenario, policies, protocol, split, outgoing)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
@@ -209,9 +232,10 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         hook, server, outgoing, receivers, inbox_capacity,
         NodeLoad(outgoing.message_bytes, outgoing.planned_bytes, samples),
     )  # fmt: skip
+    check_coordinator(components)
     for _ in components.choose_root_users():  # refuses public data that do not exist
         pass
-    return components
+    return components.with_sum_sizes()
 
 
 class Coordinator(NamedTuple):
@@ -469,7 +493,7 @@ def make_receiver_configs(
         (choice.name, policy.nodes, policy.inbox())
         for choice, policy in zip(scenario.policies, policies, strict=True)
     ]
-    rules.append(("protocol.merge", np.array([protocol.n_users]), protocol.inbox()))
+    rules.append(("protocol.merge", np.array([protocol.n_users]), coordinator_inbox(scenario, protocol)))
     partial = outgoing.nodes_with("is_partial").any() and not choose_mode(protocol).sizes_follow_training
     if partial:
         rules.append(("protocol.merge", means_of_parts(protocol, rules), mean_of_parts(protocol)))

@@ -17,13 +17,15 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
+from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.inbox_reducer import InboxReducer, PartialMerger, ServerRunner
+from gossiprec.compute.inbox_reducer import InboxReducer, PartialMerger, SecureReduction, ServerRunner
 from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER
+from gossiprec.compute.secure_sums import EXCHANGES, SecureSum
 from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
@@ -36,6 +38,11 @@ from gossiprec.emulation.assembly.attack_hook import (
     make_partial_views,
 )
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
+from gossiprec.emulation.assembly.coordinator_view import (
+    latest_answers,
+    make_answer_rounds,
+    make_sum_settings,
+)
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
@@ -64,7 +71,7 @@ def make_planner(
     settings = executor.work.node_settings
     has_inbox = np.zeros(protocol.n_nodes, bool)
     has_inbox[list(components.receivers)] = True
-    pools = [pool for meter in meters for pool in meter.attack.pools]
+    pools = [pool for meter in meters for pool in meter.pools]
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
         pools_of[members, number] = True
@@ -129,6 +136,8 @@ class PreparedRun(RunComponents):
         The completion of such models for observers.
     push_rounds : PushLog or None
         The log of rewritten pushes, or None if no push is rewritten.
+    answer_rounds : AnswerRounds or None
+        The rounds of the coordinator, or None if it sees every answer.
     serving : ServerRunner or None
         The coordinator's computation, or None without a server.
     shard : ShardContext or None
@@ -151,6 +160,7 @@ class PreparedRun(RunComponents):
     partial_merger: PartialMerger | None
     partial_views: PartialViews | None
     push_rounds: PushLog | None
+    answer_rounds: AnswerRounds | None
     serving: ServerRunner | None
     shard: ShardContext | None
     inputs: Inputs = field(default_factory=dict)
@@ -175,6 +185,22 @@ class PreparedRun(RunComponents):
         readers = [self.protocol.n_users] if self.protocol.has_coordinator else range(self.split.n_users)
         rules = [self.receivers.get(node) for node in readers]
         return all(rule is not None and rule.invalid == "discard" for rule in rules)
+
+    @property
+    def control_kinds(self) -> list[str]:
+        """The kinds of messages without a model that the log has, those of secure sums last."""
+        secure = self.scenario.coordinator.sees == "sums"
+        return [*self.protocol.control_messages, *(EXCHANGES if secure else ())]
+
+    def show_final_model(self) -> None:
+        """Show attacks the coordinator's model in place of each client's latest answer, if they see nothing else."""
+        if self.answer_rounds is None or self.scenario.coordinator.sees != "final":
+            return
+        coordinator = self.protocol.n_users
+        version = self.executor.store.merged_columns(self.planner.current_row(coordinator))
+        messages = latest_answers(self.answer_rounds)
+        for meter in self.meters if len(messages) else ():
+            meter.show_model(coordinator, messages, version, version)
 
     @property
     def reports_on_users(self) -> bool:
@@ -319,6 +345,9 @@ def _assemble(
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
     views = make_partial_views(components, attacks)
     meters = make_hooks(components, attacks, deliveries, weigh, views)
+    rounds, sums = make_answer_rounds(components.scenario, components.protocol), make_sum_settings(components)
+    for meter in meters if rounds else ():
+        meter.hide_node(coordinator)
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
     if shard is not None:
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
@@ -329,6 +358,9 @@ def _assemble(
     if components.server is not None:
         serving = ServerRunner(components.server, coordinator, store, seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
+    if rounds is not None and sums is not None:
+        secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
+        receivers = {**receivers, coordinator: replace(receivers[coordinator], secure=secure)}
     encoder, merger, push_rounds = None, None, make_push_log(components)
     if push_rounds is not None:
         forgeries = make_forgeries(components, executor)
@@ -347,7 +379,8 @@ def _assemble(
         **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
         reducer=InboxReducer(receivers, store, seed, deliveries.time, partial), encoder=encoder,
-        partial_merger=merger, partial_views=views, push_rounds=push_rounds, serving=serving, shard=shard,
+        partial_merger=merger, partial_views=views, push_rounds=push_rounds, answer_rounds=rounds,
+        serving=serving, shard=shard,
     )  # fmt: skip
 
 

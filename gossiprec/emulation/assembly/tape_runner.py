@@ -98,7 +98,7 @@ class TapeRunner:
 
     def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
-        self._push_rounds = prepared.push_rounds
+        self._push_rounds, self._answer_rounds = prepared.push_rounds, prepared.answer_rounds
         self._protocol, self._mode, self._planner = prepared.protocol, prepared.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
@@ -148,6 +148,8 @@ class TapeRunner:
     def replay_segment(self, segment: TapeSegment) -> None:
         """Replay a segment that an earlier process carried out, with the values that the protocol received."""
         self._past.note(segment)
+        if self._answer_rounds is not None:
+            self._answer_rounds.replay_segment(segment)
         if self._schedule.depends_on_values:
             self._send_values(next(self._replayed))
 
@@ -170,6 +172,8 @@ class TapeRunner:
         self._segments.append(segment)
         if self._push_rounds is not None:
             self._push_rounds.read_segment(segment)
+        if self._answer_rounds is not None:
+            self._answer_rounds.read_segment(segment)
         if self._announces:
             with self._stopwatch("plan"):
                 self._announce(segment)

@@ -17,6 +17,7 @@ from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.tape import Op
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
+from gossiprec.emulation.assembly.coordinator_view import coordinator_inbox
 from gossiprec.emulation.assembly.data_loading import DataSizes, estimated_data_sizes
 from gossiprec.emulation.assembly.poisoners import count_poisoners
 from gossiprec.emulation.assembly.shard_partition import thread_count
@@ -239,7 +240,9 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         for choice in scenario.policies
     ]
     transforms = [(transform, count) for policy, count in policies if (transform := policy.transform())]
-    inboxes = [(policy.inbox(), count) for policy, count in policies] + [(protocol.inbox(), 1)]
+    inboxes = [(policy.inbox(), count) for policy, count in policies] + [
+        (coordinator_inbox(scenario, protocol), 1)
+    ]
     rules = [(rule, count) for rule, count in inboxes if rule is not None]
     counts, settings = _count_events(scenario, protocol, policies, training, data.n_users)
     server, recommender = protocol.server(), make_recommender(scenario, protocol, model, layout)

@@ -340,6 +340,8 @@ class ActiveRun:
         with self._timed("utility"):
             early = self._score_models(tick)
         with self._timed("attacks"):
+            if tick.last or early:
+                self.prepared.show_final_model()
             rows, findings = self._score_attacks(at, round_)
         metrics = [*self._metrics(round_, findings)]
         with self._timed("log"):

@@ -127,6 +127,11 @@ class TrafficCounters:
         for cause, name in enumerate(MISS_CAUSES):
             self.missed[name] += int((segment.misses.cause == cause).sum())
 
+    def add_exchanges(self, size: I32, from_coordinator: Bools) -> None:
+        """Add the bytes of exchanges of keys and shares, which the transport does not carry."""
+        self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
+        self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
+
     @property
     def bytes(self) -> dict[str, int]:
         """The bytes sent: in total and, with a coordinator, to it and by it."""
@@ -220,6 +225,9 @@ class EventRecorder(Stateful):
         self._sessions = _sessions(protocol.availability)
         self._control_bytes = np.array([0, *protocol.control_messages.values()], np.int32)
         self._control = np.zeros(0, np.int32) if protocol.control_messages else None
+        secure = prepared.scenario.coordinator.sees == "sums"
+        self._secure_rounds = prepared.answer_rounds if secure else None
+        self._answer_bytes = load.message_bytes
         self.traffic = TrafficCounters()
         self.messages: Columns = {}
 
@@ -278,7 +286,10 @@ class EventRecorder(Stateful):
         sent_at, size = segment.sent_at, self._sizes.sizes_of_messages(segment)
         if len(segment.control):
             size = np.where(segment.control > 0, self._control_bytes[segment.control], size)
-        sizes, from_coordinator = size, segment.sender >= self._n_users
+        from_coordinator = segment.sender >= self._n_users
+        if self._secure_rounds is not None:
+            size = np.where(from_coordinator, size, self._answer_bytes[segment.sender]).astype(np.int32)
+        sizes = size
         message, receiver, time = segment_deliveries(segment, self._inline)
         if self._inline:
             sender, queued = segment.sender, np.zeros(len(segment.sender))
@@ -300,6 +311,10 @@ class EventRecorder(Stateful):
             control_delays, control_queued = self._write_control(segment, self._control)
             delays, queued = np.append(delays, control_delays), np.append(queued, control_queued)
         self.traffic.add_segment(segment, sizes, from_coordinator, delays, queued)
+        if self._secure_rounds is not None:
+            exchanges = self._secure_rounds.take_rows()
+            self._log.append("control", exchanges)
+            self.traffic.add_exchanges(exchanges["size_bytes"], exchanges["sender"] >= self._n_users)
         self._write_updates(segment, refused, math.inf if last else until)
 
     def count_rewritten_values(self, pushes: I64) -> I64:

@@ -261,7 +261,7 @@ def start_run(
             scenario=prepared.scenario.resolved(),
             seed=scenario.seed,
             sizes={} if view_size is None else {"view_size": view_size},
-            control_kinds=[*prepared.protocol.control_messages],
+            control_kinds=prepared.control_kinds,
             plugins=scenario_plugins(scenario),
             data=data_identity(prepared.split),
             inputs=prepared.inputs,

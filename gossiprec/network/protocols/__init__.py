@@ -213,6 +213,16 @@ class Protocol(ABC):
         """Return the rule by which the coordinator aggregates models; None if they are blended on arrival."""
         return None
 
+    def sums_inbox(self) -> InboxConfig | None:
+        """Return the rule by which the coordinator reduces the sum of a round; None if it cannot.
+
+        Raises
+        ------
+        ScenarioError
+            If an option needs single answers.
+        """
+        return None
+
     def server(self) -> Server | None:
         """Return the server computation of the coordinator before a push, or None."""
         return None

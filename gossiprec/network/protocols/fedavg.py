@@ -155,14 +155,51 @@ class FedAvg(CoordinatedProtocol):
 
     def inbox(self) -> InboxConfig | None:
         """Return the rule if it needs more than weights, or if answers are updates, are checked, or go to a server."""
-        options, n = self.options, self._n_asked
-        rule, aggregation = options.merge, options.aggregation
-        looked_at = options.client_model == "none" or aggregation.invalid == "discard" or options.server
-        if make_aggregator(rule).streaming and not looked_at:
+        options = self.options
+        looked_at = (
+            options.client_model == "none" or options.aggregation.invalid == "discard" or options.server
+        )
+        if make_aggregator(options.merge).streaming and not looked_at:
             return None
+        return self._answers_inbox()
+
+    def _answers_inbox(self) -> InboxConfig:
+        rule, aggregation, n = self.options.merge, self.options.aggregation, self._n_asked
         together = aggregation.buffer if isinstance(aggregation, BufferedOptions) else n
         name = registered_name(rule)
         return InboxConfig(name, lambda: make_aggregator(rule), None, n, together, aggregation.invalid)
+
+    def sums_inbox(self) -> InboxConfig:
+        """Return the rule, unless an option weighs, waits for or discards single answers.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        options, aggregation = self.options, self.options.aggregation
+        late = options.round is not None and options.round.late == "count"
+        for unfit, problem in (
+            (
+                isinstance(aggregation, BufferedOptions),
+                "aggregation.name: found 'buffered', but masks only cancel among clients that were requested "
+                "together; set it to synchronous",
+            ),
+            (
+                not aggregation.plain,
+                "aggregation: found staleness or mixing, but a version is the sum of one round; remove both",
+            ),
+            (
+                aggregation.invalid == "discard",
+                "aggregation.invalid: found 'discard', but no single answer can be checked; set it to fatal",
+            ),
+            (
+                late,
+                "round.late: found 'count', but the masks of a late answer cancel in no sum; set it to discard",
+            ),
+        ):
+            if unfit:
+                raise ScenarioError(f"protocol.{problem}, or set coordinator.sees to updates or final")
+        return self._answers_inbox()
 
     def server(self) -> Server | None:
         """Return the server that the options name."""

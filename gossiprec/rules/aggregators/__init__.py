@@ -131,6 +131,26 @@ class Inbox:
         return np.concatenate([own, self.weights])
 
 
+@dataclass(frozen=True)
+class RoundSums:
+    """The sums over the answers of a round, all that a coordinator learns by secure aggregation.
+
+    Attributes
+    ----------
+    total : ndarray of float64, shape (n_columns,)
+        Weighted sum of what the answers change in the version that their clients were sent.
+    weight : float
+        Sum of the weights of the answers, above 0.
+    touched : ndarray of float64, shape (n_columns,), or None
+        For each number, the sum of the weights of the clients that touched its item, and of all clients for shared
+        weights; None if the rule does not count items.
+    """
+
+    total: F64
+    weight: float
+    touched: F64 | None = None
+
+
 @old_members(
     of_changes="uses_deltas", least="min_models", withstands="is_robust", passes_on="propagates_nonfinite"
 )
@@ -154,12 +174,18 @@ class Aggregator(Stateful, ABC):
     propagates_nonfinite : bool
         Whether a value that is not finite, in any model or delta, makes a value of the result non-finite, as in a
         sum; and the rule has no state. Received models are then checked only if the result is not finite.
+    from_sums : bool
+        Whether :meth:`reduce_sums` computes the result from sums over a round's answers.
+    counts_items : bool
+        Whether :meth:`reduce_sums` needs :attr:`RoundSums.touched`.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
     streaming: ClassVar[bool] = False
     is_robust: ClassVar[bool] = True
     propagates_nonfinite: ClassVar[bool] = False
+    from_sums: ClassVar[bool] = False
+    counts_items: ClassVar[bool] = False
 
     def __init__(self, options: Any) -> None:
         self.options = options
@@ -210,6 +236,22 @@ class Aggregator(Stateful, ABC):
         -------
         ndarray of float32, shape (n_columns,)
         """
+
+    def reduce_sums(self, own: F32, sums: RoundSums) -> F32:
+        """Return the next version of a coordinator that only learns the sums of a round.
+
+        Parameters
+        ----------
+        own : ndarray of float32, shape (n_columns,)
+            The version that the clients were sent.
+        sums : RoundSums
+            The sums of a round with at least one answer.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_columns,)
+        """
+        raise NotImplementedError(f"{type(self).__name__} reduces sums but does not define reduce_sums()")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, as_summable_rows
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, RoundSums, as_summable_rows
 
 
 @AGGREGATORS.register("mean")
@@ -19,6 +19,7 @@ class Mean(Aggregator):
 
     streaming = True
     propagates_nonfinite = True
+    from_sums = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the weighted mean; it includes the own model in gossip, but not a coordinator's."""
@@ -30,3 +31,7 @@ class Mean(Aggregator):
         for columns, models in inbox.models(own):
             out[columns] = (share[:, None] * models).sum(axis=0)
         return out
+
+    def reduce_sums(self, own: F32, sums: RoundSums) -> F32:
+        """Return the own model plus the mean change."""
+        return (own + sums.total / sums.weight).astype(np.float32)

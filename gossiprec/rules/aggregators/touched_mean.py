@@ -8,8 +8,10 @@ equation); the mean over all clients is `mean`, their sum is `sum`.
 
 from __future__ import annotations
 
+import numpy as np
+
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox
+from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, RoundSums
 from gossiprec.rules.aggregators.deltas import add_deltas
 
 
@@ -20,7 +22,14 @@ class TouchedMean(Aggregator):
     uses_deltas = True
     is_robust = False
     propagates_nonfinite = True
+    from_sums = True
+    counts_items = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with the mean deltas added."""
         return add_deltas(own, inbox, "touched-mean")
+
+    def reduce_sums(self, own: F32, sums: RoundSums) -> F32:
+        """Return the own model plus each item's mean change over its clients, and the mean of the shared weights."""
+        assert sums.touched is not None
+        return (own + sums.total / np.where(sums.touched > 0, sums.touched, 1.0)).astype(np.float32)

@@ -146,11 +146,14 @@ class Server(Stateful, ABC):
     extra_bytes : int
         Bytes that it sends a client in addition; they must be known before the run, because they affect message
         times.
+    needs_answers : bool
+        Whether :meth:`round` reads more of the answers than their number; if not, the coordinator may see sums only.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
     n_versions: int = 1
     extra_bytes: int = 0
+    needs_answers: bool = True
 
     @property
     def parts(self) -> tuple[object, ...]:

@@ -59,6 +59,7 @@ class AdamServer(Server):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
+        self.needs_answers = self.options.step_per == "answer"
         self._mean: F64 | F32 | None = None
         self._square: F64 | F32 | None = None
         self._steps = 0

@@ -40,6 +40,7 @@ class Adaptive(Server):
 
     Options = AdaptiveOptions
     options: AdaptiveOptions
+    needs_answers = False
     checkpointed = ("mean", "square")
 
     def __init__(self, options: Any) -> None:

@@ -35,6 +35,7 @@ class Momentum(Server):
 
     Options = MomentumOptions
     options: MomentumOptions
+    needs_answers = False
     checkpointed = ("step",)
 
     def __init__(self, options: Any) -> None:
