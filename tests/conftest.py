@@ -11,6 +11,10 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # installed, that is a tenth of the time of compiling.
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
+# Files are complete for other processes without it, and no test takes the power away. A tiny run waits for a dozen of
+# its files, half as long as it computes.
+os.fsync = lambda file: None
+
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 

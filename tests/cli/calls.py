@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = str(ROOT / "scenarios" / "smoke.yaml")
-QUICK = ("--set", "protocol.wakes=2", "--executor", "reference", "--no-plots")
+QUICK = ("--set", "protocol.wakes=2", "--executor", "fused", "--no-plots")
 
 
 EACH = """

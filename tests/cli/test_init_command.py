@@ -132,7 +132,7 @@ def test_from_a_file_of_ones_own_to_the_picture_by_the_commands_of_the_quick_sta
         "--set",
         "observers.0.community_size=5",
         "--executor",
-        "reference",
+        "fused",
     ]
     smaller += ["--set", "observers.1.community_size=5", "--no-plots", "--quiet"]
     assert invoke(capsys, "init", "rand_gossip")[0] == 0

@@ -28,7 +28,7 @@ run = gossiprec.simulate(
         "model": {"name": "gmf", "dim": 4},
         "protocol": {"name": "rand-gossip", "fanout": 2, "view": {"graph": {"frozen": "karate-club"}}, "wakes": 2},
         "evaluate": {"every": 1, "metrics": ["hr@5"]},
-        "executor": {"name": "reference"},
+        "executor": {"name": "fused"},
     },
     out="run",
 )

@@ -15,7 +15,8 @@ from gossiprec.scenario.bundled import bundled_files as all_shipped
 DATA = ROOT.parent / "shared" / "data"
 REAL = {"movielens-100k": DATA / "ml-100k", "movielens-1m": DATA / "ml-1m"}
 """Where the data sets lie that a shipped scenario only names."""
-MADE_UP_CITY = "{name: synthetic-checkins, users: 20, items: 400, checkins: 900, split: {name: published}}"
+CITIES = ("foursquare-nyc", "gowalla")
+MADE_UP_CITY = "{name: synthetic-checkins, users: 12, items: 400, checkins: 540, split: {name: published}}"
 """In place of check-ins: their readers have tests of their own, and 38,333 places are no matter of a second."""
 SHIPPED = sorted(one.path for one in all_shipped("scenarios").values())
 
@@ -48,12 +49,12 @@ LENGTH = {"fedavg": "rounds", "semi-decentralised": "rounds", "central": "epochs
 def shortened(path):
     """Overrides that make the scenario in `path` a matter of a second."""
     scenario = load_scenario(path)
-    if scenario.dataset.name in ("foursquare-nyc", "gowalla"):
+    if scenario.dataset.name in CITIES:
         yield f"dataset={MADE_UP_CITY}"
     if "contacts" not in scenario.resolved()["protocol"].get(
         "view", {}
     ):  # a trace of contacts names all nodes
-        yield "dataset.limit_users=20"
+        yield f"dataset.limit_users={12 if scenario.dataset.name in (*REAL, *CITIES) else 20}"
     yield f"protocol.{LENGTH.get(scenario.protocol.name, 'wakes')}=2"
     if scenario.protocol.name == "central":
         yield "training.batch_size=64"
@@ -142,7 +143,7 @@ def test_short_options_are_overrides(capsys, tmp_path):
     _, run = quick(capsys, tmp_path, "--seed", "7", "--threads", "1", "--set", "seed=3")
     assert run.scenario["seed"] == 7
     assert run.scenario["executor"]["threads"] == 1
-    assert run.scenario["executor"]["name"] == "reference"
+    assert run.scenario["executor"]["name"] == "fused"
 
 
 def test_a_run_goes_to_a_folder_named_after_scenario_and_seed(capsys, tmp_path, monkeypatch):
@@ -175,7 +176,7 @@ def test_no_pictures_are_drawn_if_the_scenario_or_the_command_says_so(capsys, tm
 def test_a_run_without_observers_has_no_table_and_pictures_of_its_utility_alone(capsys, tmp_path):
     arguments = (
         *("--set", "observers=[]", "--set", "plots=true"),
-        *("--set", "protocol.wakes=2", "--executor", "reference"),
+        *("--set", "protocol.wakes=2", "--executor", "fused"),
     )
     code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")
     assert code == 0
@@ -265,7 +266,7 @@ def test_a_dry_run_in_json_foresees_the_run(capsys, tmp_path):
     for key in ("nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time"):
         assert foreseen[key] == run.summary[key]
     assert sum(foreseen["memory_mib"].values()) < foreseen["available_mib"]
-    assert foreseen["executor"] == "reference"
+    assert foreseen["executor"] == "fused"
     assert 0 < foreseen["fraction_met"] < 1
     assert foreseen["fraction_heard"] is None
 
@@ -278,7 +279,7 @@ def test_a_dry_run_of_a_star_promises_what_the_coordinator_will_hear(capsys):
         "observers.0.community_size=20",
     )
     sets = [part for text in asked for part in ("--set", text)]
-    arguments = (ROOT / "scenarios" / "fedavg.yaml", "--dry-run", "--executor", "reference", *sets)
+    arguments = (ROOT / "scenarios" / "fedavg.yaml", "--dry-run", "--executor", "fused", *sets)
     code, out, err = invoke(capsys, "simulate", *arguments)
     assert code == 0, err
     assert "60 nodes and a coordinator" in out

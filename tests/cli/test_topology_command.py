@@ -258,7 +258,7 @@ VIEWS = {
 
 SHORT = (
     "--executor",
-    "reference",
+    "fused",
     "--quiet",
     "--set",
     "protocol.wakes=6",

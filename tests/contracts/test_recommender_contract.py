@@ -68,9 +68,11 @@ MODELS = {
 CASES = [
     (name, options, model)
     for name in RECOMMENDERS
-    for options in OPTIONS.get(name, [{}])
-    for model in MODELS.get(name, [None])
+    for number, options in enumerate(OPTIONS.get(name, [{}]))
+    for place, model in enumerate(MODELS.get(name, [None]))
+    if number == 0 or place == -number % len(MODELS.get(name, [None]))
 ]
+"""Each recommender with each of its models, by its first options; each of its other options with one of them."""
 
 
 @pytest.mark.slow
