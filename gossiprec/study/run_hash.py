@@ -152,6 +152,8 @@ class _Shared:
     def takes(self, hash_: str, scenario: Scenario) -> bool:
         """Add a variant's observers if all remain distinguishable; return whether they were added."""
         known, more = dict(self.known), []
+        if any(observer_table_keys(choice) is None for choice in scenario.adversaries):
+            return False
         for choice in scenario.observers:
             keys = observer_table_keys(choice)
             if keys is None:
@@ -198,7 +200,7 @@ def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> lis
             if not shared.takes(hash_, scenario):
                 shared.serves.append(
                     hash_
-                )  # its observers' names are not known before the run: it runs by itself
+                )  # its attacks' names are not known before the run: it runs by itself
             else:
                 group.append(shared)
             order.append(shared)
@@ -215,9 +217,9 @@ def observer_table_keys(choice: RegisteredChoice) -> frozenset[TableKey] | None:
 
 
 def scenario_table_keys(scenario: Scenario) -> list[TableKey] | None:
-    """Return the table keys of the rows of all observers, in order, or None if they are unknown before the run."""
+    """Return the table keys of the rows of all attacks, in order, or None if they are unknown before the run."""
     keys: list[TableKey] = []
-    for choice in scenario.observers:
+    for choice in (*scenario.observers, *scenario.adversaries):
         own = observer_table_keys(choice)
         if own is None:
             return None

@@ -162,6 +162,25 @@ def test_rates_of_a_hand_worked_example():
     }
 
 
+def test_a_coordinator_may_guess_itself():
+    """The coordinator, node 3, guesses at all items: of victim 1 items 0, 1, 3, of victim 2 items 0, 2, 3."""
+    from gossiprec.adversaries.attacks import MembershipGuesses
+
+    train = Ragged.sets_from_pairs(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
+    guesses = MembershipGuesses(
+        observer="coordinator",
+        momentum=0.0,
+        thresholds=(0.5,),
+        adversaries=np.array([3]),
+        offsets=np.array([0, 4]),
+        items=np.arange(4, dtype=np.int32),
+        victims=np.array([1, 2]),
+        entropies=np.array([[0.1, 0.2, 0.9, 0.1], [0.1, 0.9, 0.1, 0.1]], np.float32),
+    )
+    (row,) = MembershipRecord(train, 4).score(guesses)
+    assert (row["accuracy"], row["precision"], row["recall"]) == (4 / 8, 3 / 6, 3 / 4)
+
+
 def test_single_adversaries_expose_no_guesses():
     world = make_world()
     received = Receptions.drawn(PAIRS, world)

@@ -46,11 +46,15 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 @pytest.mark.slow
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 10
     code = "\n".join([IMPORTS, OPTIONS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
     scenario = tiny(
         protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},
-        observers=[SINGLE, {"name": "last-heard", "community_size": 3}],
+        observers=[
+            SINGLE,
+            {"name": "last-heard", "community_size": 3},
+            {"name": "top-items", "members": [0, 5]},
+        ],
     )
 
     done = subprocess.run(
@@ -69,7 +73,8 @@ def test_its_examples_run(tmp_path):
         == said["attacks"][1]["last_aac"]
     )
     assert [row["observer"] for row in said["attacks"]] == ["single", "last-heard"]
-    (heard,) = said["findings"]
+    heard, *guessed = said["findings"]
+    assert {row["measure"] for row in guessed} == {"mia_accuracy", "mia_precision", "mia_recall"}
     assert (heard["attack"], heard["measure"], heard["labels"]) == (
         "last-heard",
         "heard",

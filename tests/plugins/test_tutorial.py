@@ -15,14 +15,17 @@ import pytest
 
 from tests.cli.calls import call, call_each
 from tests.emulation.ended_early import often
-from tests.emulation.tiny_runs import tiny
+from tests.emulation.tiny_runs import SINGLE, tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-tutorial"
 CHECKS = """
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.rules.aggregators import AGGREGATORS
-from gossiprec.testing import check_adversary, check_aggregator, check_attack, check_model, check_policy
+from gossiprec.measures import MEASURES
+from gossiprec.rules.servers import SERVERS
+from gossiprec.testing import check_adversary, check_aggregator, check_attack, check_measure, check_model, check_policy
+from gossiprec.testing import check_server
 from gossiprec.models import MODELS
 from gossiprec.defences import POLICIES
 from gossiprec.network.protocols import PROTOCOLS
@@ -32,6 +35,9 @@ check_model(MODELS["perceptron"])
 check_model(MODELS["attribute-towers"], {"users": ["gender", "occupation"]})
 check_aggregator(AGGREGATORS["keep-if-better"])
 check_attack("last-heard", {"community_size": 3})
+check_attack("top-items")
+check_server(SERVERS["line-search"])
+check_measure(MEASURES["genre_spread"])
 check_adversary(ATTACKS["probe"])
 check_policy(POLICIES["coarse"], {"step": 0.05})
 check_policy(POLICIES["own-items"])
@@ -104,12 +110,14 @@ def test_a_model_and_groups_of_users_do_all_that_runs_must_do(environment, tmp_p
     (tmp_path / "items.csv").write_text(
         "\n".join(["item,genres", *(f"{n},{'war|' * (n % 2)}drama" for n in range(40)), ""])
     )
-    scenario = often(model={"name": model, "dim": 4})
+    guesses = {"name": "top-items", "members": [0, 5, 7], "share": [0.1, 0.2]}
+    scenario = often(model={"name": model, "dim": 4}, observers=[SINGLE, guesses])
     scenario["dataset"] |= {
         f"{of}_features": {"path": str(tmp_path / f"{of}s.csv")} for of in ("user", "item")
     }
     scenario["evaluate"] = {
         **scenario["evaluate"],
+        "metrics": ["hr@5", "genre_spread@5"],
         "groups": [{"by": "gender"}, {"by": "activity", "parts": 2}],
     }
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
@@ -214,14 +222,20 @@ def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_pat
 
 
 PROBES = [{"name": "probe", "nodes": [1, 4, 7]}]
-ROOT_DATA = {"name": "keep-if-better", "root": {"users": 3}}
+PUBLIC = {"users": 3}
+ON_PUBLIC_DATA = {
+    "name": "fedavg",
+    "rounds": 8,
+    "merge": {"name": "keep-if-better", "root": PUBLIC},
+    "server": {"name": "line-search", "root": PUBLIC},
+}
 WHOLE = {
     "probe-gossip": {
         "protocol": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8},
         "adversaries": PROBES,
     },
     "probe-clients": {"protocol": {"name": "fedavg", "rounds": 8}, "adversaries": PROBES},
-    "keep-if-better": {"protocol": {"name": "fedavg", "rounds": 8, "merge": ROOT_DATA}},
+    "public-data": {"protocol": ON_PUBLIC_DATA, "model": {"name": "perceptron", "dim": 4, "hidden": 4}},
 }
 
 
@@ -229,7 +243,8 @@ WHOLE = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_it_does_all_that_runs_must_do(environment, tmp_path, name):
     """Run on every executor, killed and resumed, replayed, on two shards, in a study, and in a report."""
-    scenario = often(observers=[], **WHOLE[name])
+    observers = [{"name": "top-items"}] if name == "public-data" else []
+    scenario = often(observers=observers, **WHOLE[name])
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
     whole = [sys.executable, "-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path)]
     begun = subprocess.run([*whole, "begin"], env=environment, capture_output=True, check=False)
@@ -264,6 +279,7 @@ def test_it_keeps_the_contracts(environment):
         "distance_mf",
         "last_heard",
         "probe",
+        "top_items",
         "coarse",
         "pairwise_masks",
         "own_items",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 from pydantic import Field
 
 from gossiprec.base.options import Options
@@ -18,6 +19,7 @@ class TowerOptions(Options):
     dim: int = Field(default=8, ge=1, le=1024, description="embedding size d")
     users: tuple[str, ...] = Field(("gender",), min_length=1, description="columns of labels of users")
     items: str = Field("genres", description="column of labels of items")
+    dropout: float = Field(0.1, ge=0, lt=1, description="share of a user's numbers that a step leaves out")
 
 
 @MODELS.register("attribute-towers")
@@ -51,11 +53,18 @@ class AttributeTowers(Model):
             ParameterBlock("item_tower", BlockRole.SHARED, (n_genres, dim), initial),
         )
 
+    def draws(self, samples, draw):
+        """Return factors of the users' numbers, 0 for those that a step leaves out; their mean is 1."""
+        kept = draw.random((len(samples["items"]), self.options.dim)) >= self.options.dropout
+        return {"keep": (kept / (1 - self.options.dropout)).astype(np.float32)}
+
     def score(self, p, query):
-        """Return the logits; attributes are absent where others score the model."""
+        """Return the logits; attributes are absent where others score the model, draws wherever nothing is trained."""
         user, items = p["users"][query["user"]], query["items"]
         if "attributes" in query:
             user = user + query["attributes"] @ p["user_tower"]
+        if "keep" in query:
+            user = user * query["keep"]
         return (user * (p["items"][items] + p["genres"][items] @ p["item_tower"])).sum(-1)
 
     def loss(self, p, batch):

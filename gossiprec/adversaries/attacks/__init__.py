@@ -69,6 +69,10 @@ class ItemScores:
         )
 
 
+def _no_nodes() -> I64:
+    return np.zeros(0, np.int64)
+
+
 @old_members(
     meetings="deliveries",
     data_of="feed_of_nodes",
@@ -97,7 +101,7 @@ class AttackContext:
         else; :meth:`Attack.allocate` passes an attack the deliveries to its own nodes.
     feed_of_nodes : callable
         Node ids -> the feed with the data of these nodes only. They must be the attack's own nodes, or users if the
-        coordinator observes: its accomplices, each of which uses its own data. The run refuses other ids.
+        coordinator or a head observes: its accomplices, each of which uses its own data. The run refuses other ids.
     models_of_nodes : callable
         Node ids -> copies of the present models of these nodes, shape (n, row_size). Ids are refused as by
         `feed_of_nodes`. For :meth:`Attack.rankings` only.
@@ -108,6 +112,8 @@ class AttackContext:
         (:attr:`gossiprec.federated.CoordinatorHook.knowledge`). None for all other attacks.
     nodes : ndarray of int64
         For active adversaries: the nodes that the scenario gives them, ascending. Empty for all other attacks.
+    heads : ndarray of int64
+        Nodes without a user of a protocol without a coordinator, such as the heads of clusters.
     """
 
     scorer: Scorer
@@ -121,7 +127,8 @@ class AttackContext:
     models_of_nodes: Callable[[I64], F32]
     has_inbox: Bools | None = None
     knowledge: Any = None
-    nodes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    nodes: I64 = field(default_factory=_no_nodes)
+    heads: I64 = field(default_factory=_no_nodes)
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.
@@ -234,6 +241,10 @@ class Ranking:
     scores: F32
 
 
+def _no_entropies(adversary: int) -> F32:
+    return np.zeros((0, 0), np.float32)
+
+
 @dataclass(frozen=True)
 class MembershipGuesses:
     """The items that a pool takes for training items of the victims it has received models from, at one moment.
@@ -243,8 +254,10 @@ class MembershipGuesses:
     observer : str
     momentum : float
     thresholds : tuple of float
-        An item is taken for a member by each threshold that its entropy is below.
+        An item is taken for a member by each threshold that its entropy is below. Any number will do that is the lower,
+        the likelier the victim has trained on the item.
     adversaries : ndarray of int64, shape (n_adversaries,)
+        Nodes that make guesses, users or the coordinator.
     offsets, items : ndarray
         Adversary a makes guesses about ``items[offsets[a]:offsets[a + 1]]``.
     victims : ndarray of int64, shape (n_victims,)
@@ -265,8 +278,8 @@ class MembershipGuesses:
     items: I32
     victims: I64
     entropies: F32
-    hidden: I64
-    hidden_entropies: Callable[[int], F32]
+    hidden: I64 = field(default_factory=_no_nodes)
+    hidden_entropies: Callable[[int], F32] = _no_entropies
 
 
 @old_members(

@@ -352,7 +352,8 @@ class MembershipRecord:
         asker = np.repeat(guesses.adversaries, np.diff(guesses.offsets))
         row_of = np.full(len(self.is_member), -1, np.int64)
         row_of[guesses.victims] = np.arange(len(guesses.victims))
-        own = row_of[asker] >= 0
+        own = asker < len(row_of)  # a coordinator is no victim
+        own[own] = row_of[asker[own]] >= 0
         np.subtract.at(times, (row_of[asker[own]], guesses.items[own]), 1)
         members, pairs = times[truth].sum(), times.sum()
         counts = np.zeros((len(guesses.thresholds), 4))
