@@ -107,8 +107,8 @@ class WholeModels(RunMode):
         protocol, seed, arena = components.protocol, components.scenario.seed, executor.work.arena
         n_users, n_nodes = len(components.feed.positives), protocol.n_nodes
         own = np.arange(n_nodes) if nodes is None else nodes
-        coordinates = protocol.has_coordinator and n_users in own
-        filled = np.union1d(own, 0) if coordinates else own  # the coordinator begins as the first client
+        servers = own[own >= n_users]
+        filled = np.union1d(own, 0) if len(servers) else own  # nodes without a user begin as the first user
         components.model.fill_rows(
             arena.rows[:n_users],
             components.layout,
@@ -116,7 +116,6 @@ class WholeModels(RunMode):
             common_start=protocol.common_start,
             nodes=filled[filled < n_users],
         )
-        if coordinates:
-            arena.rows[n_users] = arena.rows[0]
+        arena.rows[servers] = arena.rows[0]
         if components.scenario.churn.model == "reset":
             arena.rows[n_nodes + own] = arena.rows[own]

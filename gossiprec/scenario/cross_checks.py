@@ -76,12 +76,12 @@ def _useless_observers(
 ) -> Iterator[tuple[KeyPath, str]]:
     """Yield the observers at nodes that receive no models from other nodes."""
     without = (
-        "only heads without a user receive models of users, and they are no observers; set protocol.head: user"
+        "only heads without a user receive models of users; set who: heads, or protocol.head: user"
         if has_heads
         else "with a coordinator nodes receive no models from other nodes and can find nothing; set who: coordinator"
     )
     for index, entry in enumerate(observers):
-        if entry.get("who") in ("single", "coalition") or (has_heads and entry.get("who")):
+        if entry.get("who") in ("single", "coalition") or (has_heads and entry.get("who") == "coordinator"):
             yield (
                 ("observers", index, "who"),
                 f"found {entry['who']!r}, but {without}",
@@ -399,11 +399,15 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
                     place,
                     (f"found {fraction}, with which the victim of an eclipse would collude too; lower it"),
                 )
+    acts = "; a coordinator or head acts by protocol.server" if at[0] == "adversaries" else ""
     for key in ("nodes", "members"):
         ids = entry.get(key)
         for index, node_id in enumerate(ids if isinstance(ids, list) else []):
             if isinstance(node_id, int) and node_id >= n_users:
-                yield (*at, key, index), f"found node {node_id}, but node ids range from 0 to {n_users - 1}"
+                yield (
+                    (*at, key, index),
+                    f"found node {node_id}, but node ids range from 0 to {n_users - 1}{acts}",
+                )
 
 
 def _values(holder: Mapping[str, Any], key: str, at: KeyPath) -> list[tuple[KeyPath, Any]]:

@@ -186,7 +186,9 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
         "the attack's own nodes context.feed_of_nodes(), context.models_of_nodes() and seen.own_model()"
     )
     _check_equal(seen, blinded, differs)
-    if further and seen.meter.n_scores and seen.meter.attack.context.coordinator in seen.meter.own_nodes:
+    context = seen.meter.attack.context
+    at_servers = {context.coordinator, *context.heads.tolist()} & {*seen.meter.own_nodes}
+    if further and seen.meter.n_scores and at_servers:
         _check_accomplice(run, seen.meter.rankings)
     if further:
         _check_reports(run, seen)

@@ -40,10 +40,10 @@ REFUSED = {
     "Input should be 'random', 'degree', 'betweenness'": [
         {"who": "coalition", "fraction": 0.5, "placement": "nearest"},
     ],
-    "nodes belongs to who: single or coordinator, found who: coalition": [
+    "nodes belongs to who: single, coordinator or heads, found who: coalition": [
         {"who": "coalition", "fraction": 0.5, "nodes": (0,)},
     ],
-    "Input should be 'single', 'coalition' or 'coordinator'": [{"who": "everybody"}],
+    "Input should be 'single', 'coalition', 'coordinator' or 'heads'": [{"who": "everybody"}],
     "less than 1": [{"who": "single", "momentum": 1.0}, {"who": "single", "momentum": (0.5, 1.0)}],
     "greater than 0": [{"who": "coalition", "fraction": 0.0}, {"who": "single", "nodes": {"fraction": 0}}],
     "less than or equal to 1": [{"who": "coalition", "fraction": (0.5, 1.5)}],

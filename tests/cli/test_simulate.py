@@ -67,6 +67,8 @@ def shortened(path):
         yield f"attackers.{index}.fraction=0.1"
     yield "evaluate.every=1"
     yield f"plots={str(path in DRAWN).lower()}"
+    if scenario.evaluate.group_choices:
+        yield "evaluate.groups=[{by: gender}]"  # of 20 users
     if scenario.dataset.name in REAL:
         yield f"dataset.path={REAL[scenario.dataset.name]}"
     for index, observer in enumerate(scenario.observers):

@@ -15,7 +15,10 @@ from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.emulation import replay, simulate
+from gossiprec.rules import ReportsFindings
+from gossiprec.rules.servers import SERVERS, Downlink, Server
 from gossiprec.scenario import load_scenario
+from gossiprec.study.api import study
 from gossiprec.testing import check_adversary, temporarily_registered
 from tests.emulation.ended_early import often, outcome
 from tests.emulation.sharded import Threads, divided
@@ -181,6 +184,77 @@ def test_the_example_is_the_same_on_all_executors_shards_and_when_resumed(protoc
         assert {row["measure"] for row in whole.summary["findings"]} >= {"heard", "item_auc"}
 
 
+class Turning(ReportsFindings, Server):
+    """A malicious coordinator: sends the opposite of some items, and reports how far the answers came back."""
+
+    measures = ("came_back",)
+    checkpointed = ("came",)
+    _came = float("nan")
+
+    def round(self, published, aggregated, answers, round):
+        version = aggregated.copy()
+        if len(answers.clients):
+            self._came = float(np.linalg.norm(aggregated - published))
+            items = version[: round.layout.items.stop - round.layout.items.start]
+            items[::2] *= -1
+        return Downlink(version[None])
+
+    def findings(self):
+        return {"came_back": self._came}
+
+
+def test_a_malicious_coordinator_is_a_server(tmp_path):
+    """It decides what clients are sent; observers of the coordinator score what they answer."""
+    curious = {
+        "name": "entropy-mia",
+        "who": "coordinator",
+        "community_size": 3,
+        "momentum": 0,
+        "item_scores": True,
+    }
+    scenario = often(observers=[curious], protocol={**FEDAVG, "server": "turning"})
+    with temporarily_registered(SERVERS, {"turning": Turning}):
+        malicious, _ = check(tmp_path, scenario)
+    honest = simulate({**scenario, "protocol": FEDAVG}, out=tmp_path / "honest")
+
+    found, plain = (
+        {row["measure"]: row["value"] for row in run.summary["findings"]} for run in (malicious, honest)
+    )
+    assert found["came_back"] > 0
+    assert found["item_auc"] != plain["item_auc"]
+
+
+@pytest.mark.slow
+def test_a_study_varies_adversaries_and_observers(probe, tmp_path):
+    """No run with an adversary serves other observers, because nothing tells their findings from its own."""
+    base = tiny(observers=[], executor={"name": "reference"}, protocol={**GOSSIP, "wakes": 4})
+    taken = {str(n): {"adversaries": [{**PROBE, "nodes": [1, 4, 7][:n]}] if n else []} for n in (0, 1, 3)}
+    seen = {"none": {"observers": []}, "each": {"observers": [SINGLE]}}
+    found = study(
+        {
+            "name": "taken",
+            "base": base,
+            "seeds": 1,
+            "axes": {"taken": {"values": taken}, "seen": {"values": seen}},
+            "measures": ["hr@5", "max_aac", "item_auc[probe]", "heard"],
+            "picture": {"x": "taken", "by": "seen", "y": ["item_auc[probe]"]},
+        },
+        out=tmp_path / "study",
+    )
+    rows = found.frame("runs").dropna(subset="value")
+    have = {tuple(pair) for pair in rows[["measure", "taken", "seen"]].astype(str).to_numpy()}
+
+    assert have == {
+        *(("hr@5", n, who) for n in taken for who in seen),
+        *((name, n, who) for name in ("item_auc", "heard") for n in ("1", "3") for who in seen),
+        *(("max_aac", n, "each") for n in taken),
+    }
+    page = found.report().read_text()
+    assert "item_auc" in page
+    found.plot()
+    assert (tmp_path / "study" / "lines.csv").read_text().count("item_auc") >= 4
+
+
 @pytest.mark.slow
 def test_the_example_keeps_the_contract(probe):
     check_adversary(probe)
@@ -231,6 +305,10 @@ def test_what_does_not_fit_is_refused_with_one_message(how, words, registered, t
         ({"adversaries": [{"name": "zero"}]}, "adversaries.0.nodes: is missing"),
         ({"adversaries": [{"name": "zero", "nodes": []}]}, "adversaries.0.nodes: "),
         ({"adversaries": [{"name": "zero", "nodes": [99]}]}, "found node 99, but node ids range from 0 to 11"),
+        (
+            {"protocol": FEDAVG, "adversaries": [{"name": "zero", "nodes": [12]}]},
+            "found node 12, but node ids range from 0 to 11; a coordinator or head acts by protocol.server",
+        ),
         ({"adversaries": [{"name": "zero", "nodes": {"fraction": 0.01}}]}, "selects no node"),
         ({"adversaries": [SINGLE | {"nodes": [1]}]}, "'cda', which only observes; list it under observers"),
         ({"observers": [{"name": "zero"}]}, "'zero', which forges messages, .* list it under adversaries"),

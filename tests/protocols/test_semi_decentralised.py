@@ -9,12 +9,16 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.scenario import load_scenario
+from gossiprec.testing import attacks
 from gossiprec.testing.tapes import NaiveInterpreter, make_test_protocol, record_tape
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.sharded import Threads, divided
+from tests.emulation.test_shards import told
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 
 HEADS = {"name": "semi-decentralised", "rounds": 8}
 SERVERS = {**HEADS, "head": "server", "fanout": 2}
+AT_HEADS = {**SINGLE, "who": "heads", "momentum": [0, 0.9]}
 SLOW = {"latency": {"law": "exponential", "mean": 0.3}, "loss": 0.1}
 
 
@@ -79,7 +83,7 @@ def test_executors_agree(protocol):
 
 @pytest.mark.parametrize("protocol", [HEADS, SERVERS], ids=["users", "servers"])
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path, protocol):
-    observers = [SINGLE] if protocol is HEADS else []
+    observers = [SINGLE] if protocol is HEADS else [AT_HEADS]
     evaluate = {"every": 1, "metrics": ["hr@5"]}
     often = tiny(protocol=protocol, network=SLOW, observers=observers, evaluate=evaluate, checkpoint=OFTEN)
     whole = simulate(often, out=tmp_path / "whole")
@@ -109,8 +113,53 @@ def test_what_cannot_be_is_refused(options):
 
 @pytest.mark.parametrize("who", ["single", "coordinator"])
 def test_observers_at_nodes_that_meet_no_user_are_refused(who):
-    with pytest.raises(ScenarioError, match=rf"observers.*found '{who}', but only heads"):
+    with pytest.raises(ScenarioError, match=rf"observers.*found '{who}', but only heads .*set who: heads"):
         prepare(load_scenario(tiny(protocol=SERVERS, observers=[{**SINGLE, "who": who}])))
+
+
+@pytest.mark.parametrize("protocol", [HEADS, {"name": "fedavg", "rounds": 2}], ids=["users", "fedavg"])
+def test_heads_observe_only_if_they_have_no_user(protocol):
+    with pytest.raises(
+        ScenarioError, match="who: heads requires heads without a user; use protocol semi-dec"
+    ):
+        prepare(load_scenario(tiny(protocol=protocol, observers=[AT_HEADS])))
+
+
+def test_heads_begin_as_users_do():
+    prepared = prepare(load_scenario(tiny(protocol=SERVERS, observers=[])))
+    rows = prepared.executor.store.models(prepared.planner.current_rows, np.arange(15))
+
+    assert rows[0].any()
+    np.testing.assert_array_equal(rows[12:, prepared.layout.merged], rows[[0, 0, 0], prepared.layout.merged])
+
+
+def test_one_head_sees_and_computes_what_a_coordinator_does(tmp_path):
+    """One cluster without gossip is FedAvg; only the first wakes of the two are at different times."""
+    one = {**SERVERS, "clusters": 1, "fanout": 0, "merge": "mean"}
+    head = simulate(tiny(protocol=one, observers=[AT_HEADS]), out=tmp_path / "head")
+    star = {"name": "fedavg", "rounds": 8, "merge": "mean"}
+    coordinator = {**AT_HEADS, "who": "coordinator"}
+    whole = simulate(tiny(protocol=star, observers=[coordinator]), out=tmp_path / "star")
+
+    assert set(head.attacks["observer"].tolist()) == {"heads"}
+    assert set(head.attacks["upper_bound"].tolist()) == {1.0}
+    for column in ("momentum", "aac", "best10_mean"):
+        np.testing.assert_allclose(head.attacks[column], whole.attacks[column])
+
+
+def test_what_heads_observe_is_the_same_on_shards(tmp_path):
+    scenario = tiny(protocol=SERVERS, network=SLOW, observers=[AT_HEADS])
+    whole = simulate(scenario, out=tmp_path / "whole")
+    shards = simulate(divided(scenario, 2), out=tmp_path / "shards", make_shard_group=Threads)
+
+    assert told(shards.path) == told(whole.path)
+    assert whole.attacks["aac"].max() > 0
+
+
+@pytest.mark.slow
+def test_heads_see_only_what_they_receive(monkeypatch):
+    monkeypatch.setattr(attacks, "RUNS", {"heads": {**SERVERS, "rounds": 5}})
+    attacks.check_attack("cda", {"who": "heads", "community_size": 3, "reference_items": 9})
 
 
 def test_one_cluster_needs_no_gossip():

@@ -89,8 +89,8 @@ def key_to_labels(key: TableKey) -> dict[str, Any]:
 
 def observer_names(options: Any) -> list[str]:
     """Return the names of the observers that :class:`.scoring_attack.ObserverOptions` describe."""
-    if options.who == "coordinator":
-        return ["coordinator"]
+    if options.who in ("coordinator", "heads"):
+        return [options.who]
     if options.who == "single":
         if options.nodes == "all":
             return ["single"]

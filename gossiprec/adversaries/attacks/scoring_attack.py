@@ -129,12 +129,12 @@ class NodeShare(Options):
 class ObserverOptions(Options):
     """Options of observers that all relevance rules share. A list gives one observer per combination."""
 
-    who: Literal["single", "coalition", "coordinator"]
+    who: Literal["single", "coalition", "coordinator", "heads"]
     """single: every node on its own; coalition: nodes that share what they receive; coordinator: the coordinator of
-    a federated run"""
+    a federated run; heads: all heads without a user of a semi-decentralised run, which share what they receive"""
     nodes: Literal["all"] | NodeShare | Ids = "all"
-    """single: nodes that observe; coordinator: users for which it searches communities; all, {fraction: f} or a list
-    of ids"""
+    """single: nodes that observe; coordinator, heads: users for which they search communities; all, {fraction: f} or
+    a list of ids"""
     fraction: Fraction | Fractions | None = None
     """coalition: fraction of the nodes that collude"""
     placement: Placement | Placements = "random"
@@ -165,7 +165,7 @@ class ObserverOptions(Options):
             raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
         self._placement_fits()
         if self.who == "coalition" and self.nodes != "all":
-            raise ValueError("nodes belongs to who: single or coordinator, found who: coalition")
+            raise ValueError("nodes belongs to who: single, coordinator or heads, found who: coalition")
         default = type(self).model_fields["refit_every"].default  # which a resolved scenario contains
         if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
@@ -192,7 +192,7 @@ class ObserverOptions(Options):
 
 def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[int]:
     """Return the number of adversaries of each pool."""
-    if options.who == "coordinator":
+    if options.who in ("coordinator", "heads"):
         return [prospect.count_nodes(options.nodes)]
     if options.members is not None:
         return [prospect.count_nodes(options.members)]
@@ -206,7 +206,7 @@ def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[
 
 @old_members(rules_of="relevance_rules", references_of="count_references")
 class ScoringAttack(Attack):
-    """An attack by single nodes, by coalitions or by the coordinator.
+    """An attack by single nodes, by coalitions, by the coordinator or by heads.
 
     Parameters
     ----------
@@ -226,6 +226,11 @@ class ScoringAttack(Attack):
             raise ScenarioError(
                 "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
             )
+        if options.who == "heads" and not len(context.heads):
+            raise ScenarioError(
+                "observers: who: heads requires heads without a user; use protocol semi-decentralised with head: "
+                "server, or who: single"
+            )
         self._names, self._groups, adversaries = self._who()
         momenta = np.array(as_unique_list(options.momentum), np.float32)
         targets = [
@@ -238,8 +243,8 @@ class ScoringAttack(Attack):
         if options.who == "single":
             self._observers = IndividualObservers(context, targets[0], momenta, rules, fictive[0])
         else:
-            by_coordinator = options.who == "coordinator" and options.fictive_user != "own_embedding"
-            hosts = [np.full(len(ids), context.coordinator) if by_coordinator else ids for ids in adversaries]
+            at_servers = options.who in ("coordinator", "heads") and options.fictive_user != "own_embedding"
+            hosts = [np.full(len(ids), self._groups[0][0]) if at_servers else ids for ids in adversaries]
             self._observers = CoalitionObservers(context, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
@@ -248,6 +253,8 @@ class ScoringAttack(Attack):
         names = observer_names(options)
         if options.who == "coordinator":
             return names, [np.array([context.coordinator])], [self._named()]
+        if options.who == "heads":
+            return names, [context.heads], [self._named()]
         if options.who == "single":
             return names, [], [self._named()]
         members = (
@@ -326,7 +333,7 @@ class ScoringAttack(Attack):
 
     @property
     def pools(self) -> Sequence[I64]:
-        """Coalitions, or the coordinator."""
+        """Coalitions, the coordinator, or the heads."""
         return self._groups
 
     @property

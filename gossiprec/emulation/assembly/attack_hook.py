@@ -349,7 +349,7 @@ def attack_seconds_by_label(meters: Sequence[AttackHook]) -> dict[str, float]:
 
 
 class OwnNodes:
-    """The nodes that observe for one attack, and all users if the coordinator is one of them.
+    """The nodes that observe for one attack, and all users if the coordinator or a head is one of them.
 
     An attack may request data while it is constructed, before its nodes are known; :meth:`limit_to` checks these
     requests later.
@@ -383,11 +383,12 @@ class OwnNodes:
         PluginError
             If the attack requested the data of another node while it was constructed.
         """
-        n_users, coordinator = self._context.n_users, self._context.coordinator
-        own = np.zeros(n_users + 1 if coordinator is None else max(n_users, coordinator) + 1, np.bool_)
+        context = self._context
+        servers = context.heads if context.coordinator is None else np.array([context.coordinator])
+        own = np.zeros(len(context.hides_user), np.bool_)
         own[np.concatenate([attack.nodes, *attack.pools]).astype(np.int64)] = True
-        if coordinator is not None and own[coordinator]:
-            own[:n_users] = True
+        if own[servers].any():
+            own[: context.n_users] = True
         self._own = own
         for nodes in self._requested:
             self._check(nodes, "data")
@@ -407,7 +408,7 @@ class OwnNodes:
             if foreign:
                 raise PluginError(
                     f"{self._name} requested the {of} of nodes {foreign}, which are not its own; expected "
-                    "nodes that observe, or users if the coordinator observes; request only those"
+                    "nodes that observe, or users if the coordinator or a head observes; request only those"
                 )
         elif of == "data":
             self._requested.append(nodes.copy())
@@ -440,6 +441,7 @@ def make_attacks(
         feed_of_nodes=components.feed.restricted_to,
         models_of_nodes=models_of_nodes,
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(components.receivers)),
+        heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
     )
     attacks = [
         _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
@@ -470,6 +472,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             hides_user=limited.hides_user.copy(),
             deliveries=copy_data(limited.deliveries),
             nodes=limited.nodes.copy(),
+            heads=limited.heads.copy(),
             feed_of_nodes=CallOnly(limited.feed_of_nodes),
             models_of_nodes=CallOnly(limited.models_of_nodes),
         )

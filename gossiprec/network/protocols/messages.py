@@ -136,7 +136,7 @@ class MessageBook:
         if protocol.sees_messages and mode != "whole-models":
             raise ScenarioError(
                 f"protocol {registry_name(protocol)}: found on_receive in the run mode {mode}; expected nodes that "
-                "hold models; use on_delivery"
+                "hold models, on which the operations of a message are carried out; use on_delivery"
             )
         if protocol.control_messages and not protocol.sees_messages:
             raise ScenarioError(
