@@ -28,13 +28,24 @@ os.environ.setdefault("MKL_CBWR", "AUTO")
 
 _find_old_paths()
 
-__all__ = ["__version__", "open_run", "open_study", "prepare", "replay", "resume", "simulate", "study"]
+__all__ = [
+    "__version__",
+    "counterfactual",
+    "open_run",
+    "open_study",
+    "prepare",
+    "replay",
+    "resume",
+    "simulate",
+    "study",
+]
 
 _LAZY = {
     "simulate": "gossiprec.emulation",
     "prepare": "gossiprec.emulation.run.live_run",
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
+    "counterfactual": "gossiprec.emulation.run.counterfactual",
     "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.api",
 }

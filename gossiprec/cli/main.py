@@ -24,6 +24,7 @@ COMMANDS = {
     "simulate": "simulate",
     "resume": "simulate",
     "replay": "simulate",
+    "counterfactual": "counterfactual",
     "study": "study",
     "scenario": "scenario",
     "topology": "topology",

@@ -5,7 +5,7 @@ Importing this package is cheap: numpy and the members are imported when a data 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.base.registry import Registry
@@ -28,6 +28,7 @@ def load_split(
     seed: int,
     limit_users: int | None = None,
     features: FeatureFiles | None = None,
+    without: Sequence[int | str] = (),
 ) -> Split:
     """Read or draw a data set and cut it into training, validation and test items.
 
@@ -43,6 +44,8 @@ def load_split(
         Keep only the first `limit_users` users, after the split.
     features : FeatureFiles, optional
         The tables of attributes; without it, no attributes are read.
+    without : sequence of int or str
+        Users without data, by node id or name, after the split.
 
     Raises
     ------
@@ -60,4 +63,5 @@ def load_split(
     _, split = loading.load_and_split(dataset, divide, seed)
     if features is not None:
         split = loading.with_features(split, dataset, features)
-    return split if limit_users is None else loading.keep_first_users(split, limit_users)
+    split = split if limit_users is None else loading.keep_first_users(split, limit_users)
+    return loading.remove_users(split, without) if without else split

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
-from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.arrays import I64
+from gossiprec.base.errors import DataError, ScenarioError, did_you_mean
 from gossiprec.base.features import FeatureFile, FeatureFiles, FeatureTable
 from gossiprec.base.options import Options
+from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
-from gossiprec.data.split import Interactions, Split, display_name, extract_sequences
+from gossiprec.data.split import Interactions, Split, Transitions, display_name, extract_sequences
 
 
 def validate_dataset_options(
@@ -144,3 +146,74 @@ def keep_first_users(split: Split, count: int) -> Split:
         check_ins=known
         and replace(known, train=known.train.first_users(count), test=known.test.first_users(count)),
     )
+
+
+def remove_users(split: Split, without: Sequence[int | str]) -> Split:
+    """Return the split without the data of some users, who keep their node ids and names.
+
+    Their items in all parts, moves between items and attributes are removed. The item ids stay, also of items that
+    only they had.
+
+    Parameters
+    ----------
+    split : Split
+    without : sequence of int or str
+        A number is a node id, a text is a name in the data.
+
+    Raises
+    ------
+    DataError
+        If a user does not exist, or no user with data is left.
+    """
+    removed = np.zeros(split.n_users, np.bool_)
+    removed[[_user_id(split, user) for user in without]] = True
+    if removed.all():
+        raise DataError(
+            f"dataset.without: found all {split.n_users} users of {split.name}; expected to keep at least one of them; "
+            "name fewer users"
+        )
+    kept = np.flatnonzero(~removed)
+
+    def cut(rows: Ragged) -> tuple[Ragged, I64]:
+        entries, _ = row_entries(rows.offsets, kept)
+        return Ragged.from_sizes(np.where(removed, 0, rows.sizes), rows.values[entries]), entries
+
+    def cut_moves(moves: Transitions) -> Transitions:
+        items, entries = cut(moves.items)
+        return Transitions(items, moves.previous[entries], moves.gap_minutes[entries])
+
+    known = split.check_ins
+    return replace(
+        split,
+        train=cut(split.train)[0],
+        validation=cut(split.validation)[0],
+        test=cut(split.test)[0],
+        sequences=split.sequences and cut(split.sequences)[0],
+        check_ins=known and replace(known, train=cut_moves(known.train), test=cut_moves(known.test)),
+        user_features=split.user_features
+        and split.user_features.take(np.where(removed, -1, np.arange(split.n_users))),
+    )
+
+
+def _user_id(split: Split, user: int | str) -> int:
+    """Return the node id of a user, given its id or its name in the data."""
+    if isinstance(user, int):
+        if user < split.n_users:
+            return user
+        raise DataError(
+            f"dataset.without: found user {user}; expected a node id from 0 to {split.n_users - 1}; a name in the data "
+            f"must be quoted: '{user}'"
+        )
+    names = split.user_names
+    if names is None:
+        raise DataError(
+            f"dataset.without: found the name {user!r}, but the users of {split.name} have no names; expected node ids "
+            f"from 0 to {split.n_users - 1}"
+        )
+    if user not in names:
+        raise DataError(
+            f"dataset.without: {split.name} has no user named {user!r}{did_you_mean(user, names)}; expected a name "
+            "in the data, such as "
+            f"{names[0]!r} (users.csv of a run lists them), or a node id as a number"
+        )
+    return names.index(user)

@@ -58,6 +58,12 @@ class RegisteredChoice(Options):
         return [key for key in cls.model_fields if key not in ("name", "options")]
 
 
+UserId = (
+    Annotated[int, Field(ge=0, le=LARGEST, strict=True)] | Annotated[str, Field(min_length=1, strict=True)]
+)
+"""A user: a number is a node id, a text is a name in the data."""
+
+
 class DatasetChoice(RegisteredChoice):
     """The data set, how it is split, and how much of it is used."""
 
@@ -68,6 +74,8 @@ class DatasetChoice(RegisteredChoice):
     """A table of users' attributes, {path: FILE}, in place of the data set's own."""
     item_features: FeatureFile | None = None
     """A table of items' attributes, like `user_features`."""
+    without: tuple[UserId, ...] = ()
+    """Users that the run has no data of, by node id or by name in the data ('196'); their nodes only relay."""
 
 
 class PolicyChoice(RegisteredChoice):
@@ -188,6 +196,8 @@ class Scenario(ScenarioHeader):
         for key in ("user_features", "item_features"):  # the same applies to attributes and groups
             if getattr(self.dataset, key) is None:
                 del plain["dataset"][key]
+        if not self.dataset.without:
+            del plain["dataset"]["without"]
         for key in ("activity_groups", "groups"):
             if getattr(self.evaluate, key) is None:
                 del plain["evaluate"][key]

@@ -114,6 +114,8 @@ class AttackContext:
         For active adversaries: the nodes that the scenario gives them, ascending. Empty for all other attacks.
     heads : ndarray of int64
         Nodes without a user of a protocol without a coordinator, such as the heads of clusters.
+    without_data : ndarray of int64
+        Users without data (``dataset.without``), ascending. They have no items to search for.
     """
 
     scorer: Scorer
@@ -129,6 +131,7 @@ class AttackContext:
     knowledge: Any = None
     nodes: I64 = field(default_factory=_no_nodes)
     heads: I64 = field(default_factory=_no_nodes)
+    without_data: I64 = field(default_factory=_no_nodes)
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.

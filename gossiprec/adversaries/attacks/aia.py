@@ -221,11 +221,12 @@ class AIA(Attack):
                     f"observers: aia: adversaries names user {ids[-1]}, but the last is {n_users - 1}"
                 )
             return ids.astype(np.int64)
-        if chosen > n_users:
-            raise ScenarioError(
-                f"observers: aia: adversaries is {chosen}, but there are only {n_users} users"
-            )
         order = generator(self.context.seed, "aia-adversaries").permutation(n_users)
+        order = order[~np.isin(order, self.context.without_data)]
+        if chosen > len(order):
+            raise ScenarioError(
+                f"observers: aia: adversaries is {chosen}, but there are only {len(order)} users"
+            )
         return np.sort(order[:chosen])
 
     def _check_targets(self) -> None:

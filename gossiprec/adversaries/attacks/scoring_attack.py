@@ -37,6 +37,7 @@ from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.old_names import old_members
 
@@ -231,7 +232,13 @@ class ScoringAttack(Attack):
                 "observers: who: heads requires heads without a user; use protocol semi-decentralised with head: "
                 "server, or who: single"
             )
-        self._names, self._groups, adversaries = self._who()
+        self._names, self._groups, named = self._who()
+        adversaries = [ids[~np.isin(ids, context.without_data)] for ids in named]
+        if not all(map(len, adversaries)):
+            raise ScenarioError(
+                f"observers: no node of an observer of {registry_name(self)} has data (dataset.without); expected at "
+                "least one that has; name other nodes"
+            )
         momenta = np.array(as_unique_list(options.momentum), np.float32)
         targets = [
             TargetItems.of(context.feed_of_nodes(ids), ids, n_references=n_references, seed=context.seed)

@@ -442,6 +442,7 @@ def make_attacks(
         models_of_nodes=models_of_nodes,
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(components.receivers)),
         heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
+        without_data=np.flatnonzero(components.split.train.sizes == 0),
     )
     attacks = [
         _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)

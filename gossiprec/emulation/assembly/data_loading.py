@@ -71,6 +71,7 @@ def estimate_sizes(
     seed: int,
     limit_users: int | None = None,
     features: FeatureFiles | None = None,
+    without: Sequence[int | str] = (),
 ) -> DataSizes | None:
     """Return the sizes of the data of :func:`~gossiprec.data.load_split` if drawing them takes long.
 
@@ -170,6 +171,7 @@ def _named(scenario: Scenario) -> dict[str, Any]:
         "features": FeatureFiles(choice.user_features, choice.item_features)
         if needs_features(scenario)
         else None,
+        "without": choice.without,
     }
 
 

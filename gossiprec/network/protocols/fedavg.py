@@ -150,8 +150,8 @@ class FedAvg(CoordinatedProtocol):
         return self.options.upload == "gradients"
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return the weights of the rule; 0 for the coordinator, which has no data."""
-        return np.append(make_aggregator(self.options.merge).weights(n_positives), 0.0)
+        """Return the weights of the rule; 0 for clients without data, and for the coordinator."""
+        return np.append(make_aggregator(self.options.merge).weights(n_positives) * (n_positives > 0), 0.0)
 
     def inbox(self) -> InboxConfig | None:
         """Return the rule if it needs more than weights, or if answers are updates, are checked, or go to a server."""

@@ -157,8 +157,8 @@ class SemiDecentralised(Protocol):
         return self.options.start == "common"
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return the weights of the rule; a head has the weight of its cluster."""
-        own = make_aggregator(self.options.merge).weights(n_positives)
+        """Return the weights of the rule; a head has the weight of its cluster, a user without data 0."""
+        own = make_aggregator(self.options.merge).weights(n_positives) * (n_positives > 0)
         weights = np.append(own, np.zeros(self.n_servers))
         for head, members in self.members.items():
             weights[head] += own[members].sum()
