@@ -7,14 +7,15 @@ import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, ITEM_MEASURES
+from gossiprec.adversaries.attacks import ATTACKS, ITEM_MEASURES, RECONSTRUCTION_MEASURES
+from gossiprec.adversaries.attacks.attributes import ATTRIBUTE_MEASURES
 from gossiprec.adversaries.attacks.findings import RATES
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.isolation import is_foreign_class
@@ -25,7 +26,7 @@ from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.runs import Run
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, ours, refuse_reach
-from gossiprec.testing.tiny_runs import PROTOCOLS, UPDATES, WITHHELD, tiny_scenario
+from gossiprec.testing.tiny_runs import CITY, PROTOCOLS, UPDATES, WITHHELD, attribute_tables, tiny_scenario
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
@@ -68,7 +69,7 @@ class _Outcome:
             _check_share("aac", row["aac"])
         kept = {_about(row) for row in self.summary.get("findings", [])}
         for row in self._rows("findings.csv"):
-            if row["measure"] in (*RATES, *ITEM_MEASURES):
+            if row["measure"] in (*RATES, *ITEM_MEASURES, *ATTRIBUTE_MEASURES, *RECONSTRUCTION_MEASURES):
                 _check_share(row["measure"], row["value"])
             about = _about({**row, "labels": json.loads(row["labels"])})
             assert about in kept, (
@@ -111,7 +112,8 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
     name : str
         The name under which it is registered.
     options : mapping, optional
-        Options as in a scenario. There are eight users.
+        Options as in a scenario. There are eight users; data for an attack with `needs_features` have the columns
+        ``gender``, ``occupation`` and ``age``.
     model : str
         The name of the model that is attacked.
 
@@ -122,15 +124,20 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
         a measure is missing; or if it ranks no user and reports no finding in any run, so that nothing was checked.
     """
     observer, played = {"name": name, **(options or {})}, _PlayedRuns()
-    for run_name, protocol in RUNS.items():
-        run = tiny_scenario(
-            model={"name": model},
-            training=TRAINING,
-            protocol=protocol,
-            policies=[WITHHELD],
-            observers=[observer],
-        )
-        played.check(name, run_name, run)
+    tables: AbstractContextManager[dict[str, Any]] = nullcontext({})
+    if ATTACKS[name].needs_features:
+        tables = attribute_tables()
+    with tables as attributes:
+        for run_name, protocol in RUNS.items():
+            run = tiny_scenario(
+                dataset={**CITY, **attributes},
+                model={"name": model},
+                training=TRAINING,
+                protocol=protocol,
+                policies=[WITHHELD],
+                observers=[observer],
+            )
+            played.check(name, run_name, run)
     refused = [f"the attack {name} found nothing in any run, so nothing was checked", *played.refused]
     assert played.n_found, "\n".join(refused)
     missing = ", ".join(sorted(played.announced - played.reported))

@@ -72,7 +72,8 @@ def shortened(path):
     if scenario.dataset.name in REAL:
         yield f"dataset.path={REAL[scenario.dataset.name]}"
     for index, observer in enumerate(scenario.observers):
-        yield f"observers.{index}.community_size=5"
+        if "community_size" in type(observer.options).model_fields:
+            yield f"observers.{index}.community_size=5"
         if observer.name == "aia":
             yield f"observers.{index}.models=4"
 

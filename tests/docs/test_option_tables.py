@@ -60,6 +60,8 @@ TABLES = [
     ("resuming.md", "checkpoint: {", "checkpoint"),
     ("attacks.md", "observers:", "attacks cda"),
     ("attacks.md", "### Attribute inference", "attacks aia"),
+    ("attribute_inference.md", "## Options", "attacks attribute-inference"),
+    ("reconstruction.md", "## Options", "attacks reconstruction"),
     ("coordinator.md", "## Rounds that wait", "round"),
     ("coordinator.md", "There are no rounds", "buffered"),
     ("coordinator.md", "| key of `coordinator` |", "coordinator"),

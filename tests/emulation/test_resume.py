@@ -11,6 +11,8 @@ from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import resume, simulate
 from gossiprec.network.protocols import PROTOCOLS
+from gossiprec.testing.tiny_runs import CITY as TOWN
+from gossiprec.testing.tiny_runs import attribute_tables
 from tests.emulation import ended_early as early
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -91,6 +93,16 @@ def test_a_run_that_trains_on_receive_is_resumed(tmp_path):
     check(tmp_path, often(protocol={**often()["protocol"], "train_on": "receive"}))
 
 
+ATTRIBUTES = [
+    {
+        "name": "attribute-inference",
+        "who": who,
+        "attribute": "gender",
+        "features": ["user", "items", "updates"],
+        **of,
+    }
+    for who, of in (("single", {"nodes": [1, 2]}), ("coalition", {"members": [0, 3]}))
+]
 ATTACKED = {
     "cda": RUNS["rand-gossip"],
     "entropy-mia": {
@@ -102,6 +114,11 @@ ATTACKED = {
     "aia": {
         "protocol": FEDAVG,
         "observers": [{"name": "aia", "adversaries": 2, "models": 4, "epochs": 2, "community_size": 3}],
+    },
+    "attribute-inference": {"observers": ATTRIBUTES},
+    "reconstruction": {
+        "protocol": FEDAVG,
+        "observers": [{"name": "reconstruction", "who": "coordinator", "over": "all"}],
     },
 }
 
@@ -119,7 +136,11 @@ def plain(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKED)
 def test_every_attack_goes_on_where_it_was(attack, tmp_path):
-    check(tmp_path, often(**ATTACKED[attack]))
+    with attribute_tables() as tables:
+        attacked = often(**ATTACKED[attack])
+        if ATTACKS[attack].needs_features:
+            attacked["dataset"] = {**TOWN, **tables}
+        check(tmp_path, attacked)
 
 
 @pytest.mark.parametrize(

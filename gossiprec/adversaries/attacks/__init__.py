@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gossiprec.adversaries.attacks.attributes import AttributeScores, KnownAttribute
 from gossiprec.adversaries.attacks.findings import Finding, Label, TableKey
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
@@ -31,6 +32,39 @@ ITEM_MEASURES = (
     "item_members",
 )
 """Measures of :class:`ItemScores`, computed by joining them with the ground truth."""
+
+
+RECONSTRUCTION_MEASURES = (
+    "reconstruction_precision",
+    "reconstruction_recall",
+    "reconstruction_f1",
+    "reconstruction_exact",
+    "reconstruction_popularity_precision",
+    "reconstruction_popularity_recall",
+    "reconstruction_popularity_f1",
+    "reconstruction_heard",
+)
+"""Measures of :class:`ItemSets`, computed by joining them with the ground truth."""
+
+
+@dataclass(frozen=True)
+class ItemSets:
+    """The items that an attack believes each of some victims to have.
+
+    Attributes
+    ----------
+    victims : ndarray of int64, shape (n,)
+    offsets : ndarray of int64, shape (n + 1,)
+    items : ndarray of int32
+        Victim k has ``items[offsets[k]:offsets[k + 1]]``.
+    labels : mapping of str to str, int, float or bool
+        Labels of the results, such as observer.
+    """
+
+    victims: I64
+    offsets: I64
+    items: I32
+    labels: Mapping[str, Label] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +105,12 @@ class ItemScores:
 
 def _no_nodes() -> I64:
     return np.zeros(0, np.int64)
+
+
+def _no_attributes(name: str, bins: tuple[float, ...], share: float) -> KnownAttribute:
+    raise ScenarioError(
+        f"observers: attribute {name}: found no attributes of users; expected an attack with needs_features"
+    )
 
 
 @old_members(
@@ -116,6 +156,9 @@ class AttackContext:
         Nodes without a user of a protocol without a coordinator, such as the heads of clusters.
     without_data : ndarray of int64
         Users without data (``dataset.without``), ascending. They have no items to search for.
+    known_attribute : callable
+        Column, borders of its classes if it has numbers, share of users -> the classes of this share of the users, the
+        same for every attack of the run.
     """
 
     scorer: Scorer
@@ -132,6 +175,7 @@ class AttackContext:
     nodes: I64 = field(default_factory=_no_nodes)
     heads: I64 = field(default_factory=_no_nodes)
     without_data: I64 = field(default_factory=_no_nodes)
+    known_attribute: Callable[[str, tuple[float, ...], float], KnownAttribute] = _no_attributes
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.
@@ -312,6 +356,9 @@ class Attack(ABC):
     uses_torch: ClassVar[bool] = False
     """Whether it computes with torch, which rounds differently per processor (``executor.portable`` refuses it)."""
 
+    needs_features: ClassVar[bool] = False
+    """Whether it reads attributes of users (:attr:`AttackContext.known_attribute`)."""
+
     sends: ClassVar[bool] = False
     """Whether it decides what its nodes send (:class:`~gossiprec.adversaries.attacks.adversary.Adversary`)."""
 
@@ -424,6 +471,14 @@ class Attack(ABC):
 
     def item_scores(self) -> Iterable[ItemScores]:
         """Return scores of single items of victims, each with labels of its own, if the attack computes any."""
+        return ()
+
+    def item_sets(self) -> Iterable[ItemSets]:
+        """Return reconstructed item sets of victims, each with labels of its own, if the attack finds any."""
+        return ()
+
+    def attribute_scores(self) -> Iterable[AttributeScores]:
+        """Return inferred attributes of users, each with labels of its own, if the attack infers any."""
         return ()
 
     def findings(self, now: float) -> Iterable[Finding]:

@@ -33,6 +33,7 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
+from gossiprec.emulation.assembly.user_attributes import AttributeKnowledge
 from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs.checkpoint_state import Stateful
@@ -440,6 +441,7 @@ def make_attacks(
         deliveries=deliveries,
         feed_of_nodes=components.feed.restricted_to,
         models_of_nodes=models_of_nodes,
+        known_attribute=AttributeKnowledge(components.split, components.scenario.seed),
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(components.receivers)),
         heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
         without_data=np.flatnonzero(components.split.train.sizes == 0),
@@ -476,6 +478,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             heads=limited.heads.copy(),
             feed_of_nodes=CallOnly(limited.feed_of_nodes),
             models_of_nodes=CallOnly(limited.models_of_nodes),
+            known_attribute=CallOnly(limited.known_attribute),
         )
     attack = cls(options, limited)
     own.limit_to(attack)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
 from gossiprec.base.features import FeatureFiles
@@ -186,6 +187,7 @@ def needs_features(scenario: Scenario) -> bool:
         or by_column
         or MODELS[scenario.model.name].needs_features
         or any(measure.needs_features for measure in measures)
+        or any(ATTACKS[choice.name].needs_features for choice in (*scenario.observers, *scenario.adversaries))
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ItemScores, MembershipGuesses
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32
@@ -28,8 +27,14 @@ from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.report_actions import EarlyStop, OptionChanges
 from gossiprec.emulation.run.tracker_dispatch import report_figures
-from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord, membership_metric_rows
+from gossiprec.emulation.scoring.attack_scores import (
+    AttackRecord,
+    FindingRecord,
+    Reported,
+    membership_metric_rows,
+)
 from gossiprec.emulation.scoring.item_scores import check_item_scores
+from gossiprec.emulation.scoring.item_sets import check_item_sets
 from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
 from gossiprec.emulation.scoring.privacy import make_ledger
 from gossiprec.emulation.scoring.upload_leakage import upload_leakage
@@ -420,7 +425,7 @@ class ActiveRun:
         rows = self.directory.log.rows
         return {"wakes": rows["wake"] + rows["miss"], "messages": self.recording.traffic.sent}
 
-    def _reported(self, at: float) -> Iterator[tuple[str, MembershipGuesses | ItemScores | Finding]]:
+    def _reported(self, at: float) -> Iterator[tuple[str, Reported]]:
         """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
         scenario = self.prepared.scenario
         choices = (*scenario.observers, *scenario.adversaries)  # the attack on uploads comes last
@@ -440,6 +445,12 @@ class ActiveRun:
                 own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
                 check_item_scores(f"{section}: {choice.name}", scores, (split.n_users, split.n_items), own)
                 yield choice.name, scores
+            for sets in meter.timed_call(lambda attack: list(attack.item_sets()), meter.attack):
+                split = self.prepared.split
+                check_item_sets(f"{section}: {choice.name}", sets, (split.n_users, split.n_items))
+                yield choice.name, sets
+            for inferred in meter.timed_call(lambda attack: list(attack.attribute_scores()), meter.attack):
+                yield choice.name, inferred
         for part in self.prepared.reporting_parts:
             for measure, value in part.findings().items():
                 yield registry_name(part), Finding(measure, {}, value)

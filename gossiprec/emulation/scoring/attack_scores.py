@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ItemScores, MembershipGuesses, Ranking
+from gossiprec.adversaries.attacks import ItemScores, ItemSets, MembershipGuesses, Ranking
+from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import RATES, Finding
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
 from gossiprec.base.errors import ScenarioError
@@ -18,7 +19,9 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup
+from gossiprec.emulation.scoring.attribute_scores import AttributeRecord
 from gossiprec.emulation.scoring.item_scores import item_findings, note_on_few_items
+from gossiprec.emulation.scoring.item_sets import item_set_findings
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,
@@ -401,7 +404,8 @@ def membership_metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tu
 
 
 Row = dict[str, Any]
-Reported = MembershipGuesses | ItemScores | Finding | list[tuple[Finding, bool]]
+Found = MembershipGuesses | ItemScores | ItemSets | AttributeScores | Finding
+Reported = Found | list[tuple[Finding, bool]]
 
 
 class FindingRecord(Stateful):
@@ -427,6 +431,7 @@ class FindingRecord(Stateful):
         self._membership: dict[str, Row] = {}
         self._kept: dict[str, Row] = {}
         self._per_node: dict[str, tuple[I64, F64]] = {}
+        self._attributes = AttributeRecord(split)
 
     def note(self, reported: Iterable[tuple[str, Reported]], *, time: float, round: int) -> list[Row]:
         """Return one row of ``findings.csv`` per finding; call it after the report's rankings have been scored.
@@ -460,12 +465,16 @@ class FindingRecord(Stateful):
                     self._per_node[name] = finding.per_node
         return list(rows.values())
 
-    def _findings(
-        self, found: MembershipGuesses | ItemScores | Finding, round: int
-    ) -> Iterator[tuple[Finding, bool]]:
+    def _findings(self, found: Found, round: int) -> Iterator[tuple[Finding, bool]]:
         """Yield findings, and whether the summary keeps each of them for now."""
         if isinstance(found, ItemScores):
             yield from ((finding, True) for finding in self._of_items(found))
+            return
+        if isinstance(found, ItemSets):
+            yield from ((finding, True) for finding in item_set_findings(found, self._truth.is_member))
+            return
+        if isinstance(found, AttributeScores):
+            yield from ((finding, True) for finding in self._attributes.findings(found))
             return
         if isinstance(found, Finding):
             yield found, True

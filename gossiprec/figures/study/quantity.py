@@ -86,6 +86,12 @@ WORDS = {
     "item_tpr_at_1": "members found at 1 % false positives",
     "item_tpr_at_0.1": "members found at 0.1 % false positives",
     "item_members": "fraction of members among the scored items",
+    "attribute_auc": "AUC of attribute inference",
+    "attribute_balanced_accuracy": "balanced accuracy of attribute inference",
+    "attribute_ceiling_auc": "AUC of attributes from raw data",
+    "attribute_inferred": "fraction of users with an inferred attribute",
+    "reconstruction_f1": "F1 of reconstructed items",
+    "reconstruction_popularity_f1": "F1 of as many popular items",
     **RUN_WORDS,
 }
 """Labels of measures by name; ranking metrics get theirs from :data:`METRICS`."""

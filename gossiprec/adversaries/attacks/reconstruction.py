@@ -1,0 +1,170 @@
+"""Reconstruction: the items of a user, from one update or from several.
+
+An update moves the rows of the items on which a client has trained. If a client uploads changed rows only, those are
+its items and its sampled negatives, exactly. The direction separates the two: one gradient pulls the user's items to
+one side and pushes negatives to the other (:mod:`gossiprec.adversaries.attacks.observed_models`).
+
+References
+----------
+El Mrini, Cyffers and Bellet, "Privacy attacks in decentralized learning", ICML 2024 (arXiv 2402.10001).
+
+Notes
+-----
+The paper writes all that an attacker receives as linear equations in the gradients of all nodes, and solves them. It
+needs the mixing weights and the times of all exchanges, which are public in its synchronous gossip. Nodes here wake at
+random times and merge what an attacker does not see, so the equations are not known. Between peers the attack uses the
+difference of two successive models of the same sender instead, and the mean over all such pairs with ``over: all``:
+what was merged in between is noise. The paper then inverts gradients; of item rows this is the sign above, in closed
+form. How many items a user has is not known: a border between two groups of amounts is chosen that makes their means
+differ most (Otsu, "A threshold selection method from gray-level histograms", 1979), at 0 or above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.adversaries.attacks import (
+    ATTACKS,
+    ITEM_MEASURES,
+    RECONSTRUCTION_MEASURES,
+    Attack,
+    AttackContext,
+    AttackMemoryInputs,
+    ItemScores,
+    ItemSets,
+)
+from gossiprec.adversaries.attacks.observations import Observations
+from gossiprec.adversaries.attacks.observed_models import (
+    Kind,
+    ObservedModels,
+    WatcherOptions,
+    Watchers,
+    expected_bytes,
+)
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.options import LARGEST
+
+KINDS: tuple[Kind, ...] = ("updates",)
+"""What is kept of each sender."""
+
+
+class ReconstructionOptions(WatcherOptions):
+    """Options of the attack."""
+
+    item_scores: bool = True
+    """whether all items are also scored by how far they moved, without a border; it takes 30 bytes for each user and
+    item at a report"""
+    precision_at: int = Field(default=20, ge=1, le=LARGEST)
+    """with item_scores: length of a victim's list of likeliest items, of which the precision is measured"""
+
+
+def likely_items(amounts: F32) -> I32:
+    """Return the items that a user probably has, ascending.
+
+    Parameters
+    ----------
+    amounts : ndarray of float32, shape (n_items,)
+        How far and to which side each item moved; 0 if it did not move.
+    """
+    moved = np.flatnonzero(amounts)
+    values = np.sort(amounts[moved].astype(np.float64))
+    border = 0.0
+    if len(values) > 1:
+        low = np.arange(1, len(values))
+        sums = np.cumsum(values)
+        apart = sums[:-1] / low - (sums[-1] - sums[:-1]) / (len(values) - low)
+        at = int(np.argmax(apart**2 * low * (len(values) - low)))
+        border = max(border, (values[at] + values[at + 1]) / 2)
+    return moved[amounts[moved] > border].astype(np.int32)
+
+
+@ATTACKS.register("reconstruction")
+class Reconstruction(Attack):
+    """Reconstruction of users' items from the updates that are received from them."""
+
+    Options = ReconstructionOptions
+    measures: tuple[str, ...] = (*RECONSTRUCTION_MEASURES, *ITEM_MEASURES)
+    uses_torch = True  # not torch, but LAPACK: its last digits also differ between processors
+    options: ReconstructionOptions
+
+    def __init__(self, options: ReconstructionOptions, context: AttackContext) -> None:
+        super().__init__(options, context)
+        if not options.item_scores:
+            self.measures = RECONSTRUCTION_MEASURES
+        self._watchers = Watchers("reconstruction", options, context)
+        self._observed = ObservedModels(self._watchers, context, KINDS, average=options.over == "all")
+        self._labels = {"observer": self._watchers.label, "over": options.over}
+
+    @classmethod
+    def expected_bytes(cls, options: ReconstructionOptions, prospect: AttackMemoryInputs) -> float:
+        """Return the memory of what is kept of each sender."""
+        return expected_bytes(options, KINDS, prospect)
+
+    @property
+    def label(self) -> str:
+        """The attack and its observer."""
+        return f"reconstruction-{self.options.who}"
+
+    @property
+    def nodes(self) -> I64:
+        """Single nodes, or the coordinator."""
+        return self._watchers.nodes
+
+    @property
+    def pools(self) -> list[I64]:
+        """The coalition."""
+        return self._watchers.pools
+
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Members of the coalition, by its name."""
+        return self._watchers.coalitions
+
+    def observe(self, seen: Observations) -> None:
+        """Keep how far each update moved each item."""
+        self._observed.observe(seen)
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return the kept numbers."""
+        return self._observed.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the numbers that :meth:`state` returned."""
+        self._observed.restore(state)
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of what is kept."""
+        return self._observed.state_bytes
+
+    def _heard(self) -> tuple[I64, F32, I64]:
+        """Return victims, how far each item of each moved, and the observer of each."""
+        heard = [self._observed.heard("updates", group) for group in range(len(self._watchers.members))]
+        amounts = [self._observed.features("updates", group)[users] for group, users in enumerate(heard)]
+        owners = [
+            np.full(len(users), own[0]) for own, users in zip(self._watchers.members, heard, strict=True)
+        ]
+        return np.concatenate(heard), np.concatenate(amounts), np.concatenate(owners)
+
+    def item_sets(self) -> Iterator[ItemSets]:
+        """Yield the items that each victim probably has."""
+        victims, amounts, _ = self._heard()
+        sets = [likely_items(each) for each in amounts]
+        items = np.concatenate([np.zeros(0, np.int32), *sets])
+        sizes = np.array([len(each) for each in sets], np.int64)
+        yield ItemSets(victims, np.concatenate([[0], np.cumsum(sizes)]), items, self._labels)
+
+    def item_scores(self) -> Iterator[ItemScores]:
+        """Yield how far each item of each victim moved to the side of a user's items."""
+        if not self.options.item_scores:
+            return
+        victims, amounts, owners = self._heard()
+        n_items = amounts.shape[1]
+        items = np.tile(np.arange(n_items, dtype=np.int32), len(victims))
+        adversaries = np.repeat(owners, n_items) if self.options.who == "single" else None
+        pairs = (np.repeat(victims, n_items), items, amounts.ravel())
+        yield ItemScores(*pairs, self._labels, self.options.precision_at, adversaries)

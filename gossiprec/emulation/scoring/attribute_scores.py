@@ -1,0 +1,190 @@
+"""Inferred attributes of users, checked and joined with the truth, which no attack sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gossiprec.adversaries.attacks.attributes import AttributeScores
+from gossiprec.adversaries.attacks.findings import Finding
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator
+from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.user_attributes import user_classes
+from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
+
+_RATES = ("balanced_accuracy", "auc", "accuracy", "majority_balanced_accuracy", "majority_accuracy")
+DRAWS = 200
+"""Number of draws of victims for an interval."""
+
+
+def balanced_accuracy(probabilities: F64, truth: I64) -> float:
+    """Return the mean over the classes that occur of the share of their users that is guessed right.
+
+    The likeliest class is guessed, one of them at random on a tie.
+    """
+    right = _right(probabilities, truth)
+    return float(np.mean([right[truth == code].mean() for code in np.unique(truth)]))
+
+
+def _right(probabilities: F64, truth: I64) -> F64:
+    """Return the probability with which each user's class is guessed right."""
+    likeliest = probabilities == probabilities.max(axis=1, keepdims=True)
+    own = likeliest[np.arange(len(truth)), truth]
+    return np.asarray(own / likeliest.sum(axis=1), np.float64)
+
+
+def macro_auc(probabilities: F64, truth: I64) -> float:
+    """Return the mean over the classes that occur of the AUC of one class against the rest; NaN if only one occurs."""
+    classes = np.unique(truth)
+    if len(classes) < 2:
+        return np.nan
+    found = [area_under_curve(rank_groups(probabilities[:, code], truth == code)) for code in classes]
+    return float(np.mean(found))
+
+
+def auc_interval(probabilities: F64, truth: I64, draw: np.random.Generator) -> tuple[float, float]:
+    """Return the 95 % interval of the macro AUC, by drawing victims with replacement, each class its own size."""
+    classes = np.unique(truth)
+    if len(classes) < 2:
+        return np.nan, np.nan
+    own = [np.flatnonzero(truth == code) for code in classes]
+    weights = np.zeros((DRAWS, len(truth)))
+    for users in own:
+        weights[:, users] = draw.multinomial(len(users), np.full(len(users), 1 / len(users)), size=DRAWS)
+    total = np.zeros(DRAWS)
+    for code, users in zip(classes, own, strict=True):
+        _, place = np.unique(-probabilities[:, code], return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+        is_own = np.isin(order, users)
+        members = np.add.reduceat(weights[:, order] * is_own, starts, axis=1)
+        others = np.add.reduceat(weights[:, order] * ~is_own, starts, axis=1)
+        below = others.sum(axis=1, keepdims=True) - np.cumsum(others, axis=1) + others / 2
+        total += (members * below).sum(axis=1) / (members.sum(axis=1) * others.sum(axis=1))
+    low, high = np.percentile(total / len(classes), [2.5, 97.5])
+    return float(low), float(high)
+
+
+class AttributeRecord:
+    """The truth about users' attributes, and what the raw data say about them.
+
+    Parameters
+    ----------
+    split : Split
+    """
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+        self._ceilings: dict[tuple[object, ...], tuple[float, float]] = {}
+
+    def findings(self, found: AttributeScores) -> Iterator[Finding]:
+        """Yield the results of what an attack has inferred.
+
+        Raises
+        ------
+        ScenarioError
+            If a victim is known or unknown to the data, or a number is not finite.
+        """
+        known = found.known
+        _, codes = user_classes(self._split, known.name, known.bins)
+        asked = np.setdiff1d(np.flatnonzero(codes >= 0), known.users)
+        self._check(found)
+        scored = codes[found.victims] >= 0
+        victims, probabilities = found.victims[scored], found.probabilities[scored]
+        observers, truth = found.observers[scored], codes[victims]
+        inferred = len(np.unique(victims)) / len(asked) if len(asked) else np.nan
+        yield Finding("attribute_inferred", found.labels, inferred)
+        by_name: dict[str, list[float]] = {name: [] for name in _RATES}
+        low = high = np.nan
+        if len(victims):
+            parts = [np.flatnonzero(observers == one) for one in np.unique(observers)]
+            rates = [_rates(probabilities[own], truth[own]) for own in parts]
+            rates += [_guessing(known.codes, truth[own]) for own in parts]
+            for each in rates:
+                for name, value in each.items():
+                    by_name[name].append(value)
+            low, high = self._interval(probabilities, truth, parts)
+        for name, values in by_name.items():
+            yield Finding(f"attribute_{name}", found.labels, _mean(values))
+        yield Finding("attribute_auc_low", found.labels, low)
+        yield Finding("attribute_auc_high", found.labels, high)
+        ceiling = self._ceiling(found, asked, codes) if len(asked) else (np.nan, np.nan)
+        yield Finding("attribute_ceiling_balanced_accuracy", found.labels, ceiling[0])
+        yield Finding("attribute_ceiling_auc", found.labels, ceiling[1])
+
+    def _check(self, found: AttributeScores) -> None:
+        where = f"observers: inference of {found.known.name}"
+        n_users, shape = self._split.n_users, (len(found.victims), len(found.known.classes))
+        if found.probabilities.shape != shape or len(found.observers) != shape[0]:
+            raise ScenarioError(
+                f"{where}: found probabilities of shape {found.probabilities.shape} and {len(found.observers)} "
+                f"observers; expected {shape} and {shape[0]}; fix the attack"
+            )
+        wrong = found.victims[
+            (found.victims < 0) | (found.victims >= n_users) | np.isin(found.victims, found.known.users)
+        ]
+        if len(wrong):
+            raise ScenarioError(
+                f"{where}: found victim {wrong[0]}; expected users of whom the attack does not know it; "
+                "fix the attack"
+            )
+        if not np.isfinite(found.probabilities).all():
+            raise ScenarioError(
+                f"{where}: found a probability that is not a number; expected one; fix the attack"
+            )
+
+    def _interval(self, probabilities: F64, truth: I64, parts: list[I64]) -> tuple[float, float]:
+        """Return an interval over the victims of one observer, or over the observers if there are several."""
+        draw = generator(0, "attribute-interval")
+        if len(parts) == 1:
+            return auc_interval(probabilities, truth, draw)
+        values = np.array([macro_auc(probabilities[own], truth[own]) for own in parts])
+        values = values[~np.isnan(values)]
+        if len(values) < 2:
+            return np.nan, np.nan
+        means = values[draw.integers(len(values), size=(DRAWS, len(values)))].mean(axis=1)
+        low, high = np.percentile(means, [2.5, 97.5])
+        return float(low), float(high)
+
+    def _ceiling(self, found: AttributeScores, asked: I64, codes: I64) -> tuple[float, float]:
+        """Return both rates of the same classifier on the items of all users."""
+        known = found.known
+        key = (
+            known.name,
+            known.bins,
+            known.users.tobytes(),
+            getattr(found.classify, "keywords", {}).get("strength"),
+        )
+        if key not in self._ceilings:
+            train = self._split.train
+            items = np.zeros((self._split.n_users, self._split.n_items), np.float32)
+            items[train.row_of_each_value, train.values] = 1
+            guessed = found.classify(items[known.users], known.codes, items[asked], len(known.classes))
+            self._ceilings[key] = balanced_accuracy(guessed, codes[asked]), macro_auc(guessed, codes[asked])
+        return self._ceilings[key]
+
+
+def _rates(probabilities: F64, truth: I64) -> dict[str, float]:
+    return {
+        "balanced_accuracy": balanced_accuracy(probabilities, truth),
+        "auc": macro_auc(probabilities, truth),
+        "accuracy": float(_right(probabilities, truth).mean()),
+    }
+
+
+def _guessing(known: I64, truth: I64) -> dict[str, float]:
+    """Return the rates of always guessing the most frequent class among known users, one of them at random on a tie."""
+    counts = np.bincount(known, minlength=truth.max() + 1).astype(np.float64)
+    guess = np.tile(counts, (len(truth), 1))
+    return {
+        "majority_balanced_accuracy": balanced_accuracy(guess, truth),
+        "majority_accuracy": float(_right(guess, truth).mean()),
+    }
+
+
+def _mean(values: list[float]) -> float:
+    known = [value for value in values if not np.isnan(value)]
+    return float(np.mean(known)) if known else np.nan
