@@ -216,7 +216,7 @@ COUNTS = ("n_discarded", "n_small", "n_reduced")
 
 
 ModelView: TypeAlias = Callable[[int, I32, F32, F32], None]
-"""A function that shows observers the model which stands for answers.
+"""A function that shows observers the model which takes the place of answers.
 
 Its arguments are the receiver, the messages of the answers, the model, and the receiver's own one; models are the
 columns that receivers merge.
@@ -249,7 +249,7 @@ class SecureReduction:
     views: list[ModelView] = field(default_factory=list)
 
     def reduce(self, rule: Aggregator, own: F32, inbox: Inbox, answers: Answers) -> tuple[F32, Inbox]:
-        """Return the next version, and an inbox in which the mean of the round stands for each answer."""
+        """Return the next version, and an inbox in which the mean of the round replaces each answer."""
         round_ = int(answers.rounds[0])
         sums = self.sums.sum_answers(own, inbox, answers.clients, self.rounds.cohorts[round_], round_)
         mean = mean_model(rule, own, sums)

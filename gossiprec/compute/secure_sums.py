@@ -299,7 +299,7 @@ def touched_items(inbox: Inbox) -> Iterator[npt.NDArray[np.int32] | slice]:
 
 
 def mean_model(rule: Aggregator, own: F32, sums: RoundSums) -> F32:
-    """Return the version changed by the mean of a round, which stands for the answer of each of its clients."""
+    """Return the version changed by the mean of a round, which replaces the answer of each of its clients."""
     if rule.counts_items:
         return rule.reduce_sums(own, sums)
     return (own + sums.total / sums.weight).astype(np.float32)
