@@ -149,6 +149,13 @@ def exposure(*runs: Any) -> None:
 
 
 @plot.command()
+@_of_runs("roc")
+def roc(*runs: Any) -> None:
+    """Draw the ROC curves of membership inference at the last report."""
+    _draw("roc", *runs)
+
+
+@plot.command()
 @_of_runs("position")
 @_of_attacks
 @click.option(

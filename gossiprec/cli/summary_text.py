@@ -154,8 +154,10 @@ FINDINGS_SHOWN = 20
 
 def finding_tables(findings: Sequence[Mapping[str, Any]]) -> list[Table]:
     """Return a table for each set of measures that attacks report together."""
+    from gossiprec.measures.selectors import INTERVALS, ROC
+
     of_line: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for found in findings:
+    for found in (each for each in findings if each["measure"] not in (ROC, *INTERVALS)):
         of_line.setdefault((found["attack"], str(found["labels"])), []).append(found)
     tables: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for line in of_line.values():

@@ -8,17 +8,47 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.base.arrays import F32
+from gossiprec.base.arrays import F32, I64
+from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.models.base.kernel_interface import ModelKernels, ScoreQuery
+from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import old_members
 
 
 @old_members(plain="is_plain", trained="train_like_node")
+class ImitatedNodes:
+    """Nodes that an attack imitates, with data of its choice.
+
+    Parameters
+    ----------
+    executor : Executor
+        Of these nodes alone, each with one row.
+    nodes : ndarray of int64
+    """
+
+    def __init__(self, executor: Executor, nodes: I64) -> None:
+        self._executor, self._nodes = executor, nodes
+
+    @property
+    def rows(self) -> F32:
+        """The nodes' present versions, shape (n, row_size); they may be changed between updates."""
+        return self._executor.work.arena.rows
+
+    def train(self, update: int, threads: ThreadPool) -> None:
+        """Run local update number `update` of every node."""
+        n = len(self.rows)
+        program = Program.of_updates(self._nodes.astype(np.int32), np.full(n, update, np.int32))
+        if not self._executor.parallel:
+            self._executor.run(program, np.arange(n))
+            return
+        threads.run(lambda part: self._executor.run(program, np.array(threads.part_range(n, part), np.int64)))
+
+
 class Scorer:
     """A scorer and trainer of given rows and data that computes as the run's executor does.
 
@@ -105,6 +135,33 @@ class Scorer:
             executor.run(program, np.zeros(1, np.int64))
         trained: F32 = arena.rows[0]
         return trained
+
+    def imitate_nodes(self, feed: Feed, layout: Layout, nodes: I64, rows: F32, seed: int) -> ImitatedNodes:
+        """Return nodes with the data of a feed and first versions `rows`, that train as the run's nodes do.
+
+        Parameters
+        ----------
+        feed : Feed
+        layout : Layout
+            Of a node that holds only its own user row; it may have fewer items than the run's.
+        nodes : ndarray of int64, shape (n,)
+            Numbers of the nodes in the feed, ascending. Draws of a node are functions of its number.
+        rows : ndarray of float32, shape (n, row_size)
+        seed : int
+            Seed of negatives and orders.
+        """
+        n, adam = int(nodes[-1]) + 1, self._work.training.optimizer == "adam"
+        arena = Arena(layout, n_nodes=n, capacity=len(nodes), moments=adam)
+        arena.rows[:] = rows
+        work = replace(
+            self._work,
+            layout=layout,
+            feed=feed,
+            arena=arena,
+            seed=seed,
+            node_settings=NodeSettings.without_policies(n),
+        )
+        return ImitatedNodes(self._kind(work, "cpu"), nodes)
 
     @staticmethod
     def _arena(work: ExecutorContext) -> Arena:

@@ -6,14 +6,14 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
-from gossiprec.measures.selectors import is_of_group
+from gossiprec.measures.selectors import INTERVALS, ROC, is_of_group
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
 
@@ -205,7 +205,7 @@ def guess_curves(
     rows: dict[GuessKey, list[int]] = {}
     about = (columns[field].tolist() for field in ("measure", "labels")) if columns else ((), ())
     for row, (measure, labels) in enumerate(zip(*about, strict=True)):
-        if measure.startswith(GUESSES):
+        if measure.startswith(GUESSES) and measure not in (ROC, *INTERVALS):
             rows.setdefault((name, measure, labels), []).append(row)
     found = {}
     for key, own in rows.items():
@@ -217,6 +217,25 @@ def guess_curves(
         ):
             found[key] = {column: columns[column][own] for column in ("time", "round", "value")}
     return found
+
+
+RocCurve: TypeAlias = list[tuple[float, float]]
+
+
+def roc_curves(run: Run) -> dict[str, RocCurve]:
+    """Return false and true positive rates at the last report, ascending, by attack and labels."""
+    columns = run.findings
+    if not columns:
+        return {}
+    of_curves = np.flatnonzero(columns["measure"] == ROC)
+    last = max(columns["round"][of_curves].tolist(), default=0)
+    found: dict[str, RocCurve] = {}
+    for row in of_curves[columns["round"][of_curves] == last].tolist():
+        labels = json.loads(columns["labels"][row])
+        rate = labels.pop("fpr")
+        about = ", ".join([str(columns["attack"][row]), *map(str, labels.values())])
+        found.setdefault(about, []).append((rate, float(columns["value"][row])))
+    return {about: sorted(curve) for about, curve in found.items()}
 
 
 def ranking_metrics(run: Run) -> dict[str, Columns]:

@@ -19,6 +19,15 @@ BASELINES = ("popularity", "random")
 VALIDATED = "validated"
 """Suffix, in brackets, of a metric's value at the report with the best validation metric."""
 
+ROC = "item_roc"
+"""True positive rates of an attack on single items, one for each false positive rate."""
+INTERVALS = tuple(
+    f"{measure}_{bound}"
+    for measure in ("item_auc", "item_advantage", "item_tpr_at_1", "item_tpr_at_0.1")
+    for bound in ("low", "high")
+)
+"""Ends of the intervals of its results. Tables and curves leave these and :data:`ROC` out."""
+
 _FORM = re.compile(r"\s*([A-Za-z0-9_@.-]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
 

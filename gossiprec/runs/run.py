@@ -164,6 +164,7 @@ FIGURES = {
     "curves": "gossiprec.figures.curves",
     "exposure": "gossiprec.figures.exposure",
     "position": "gossiprec.figures.position",
+    "roc": "gossiprec.figures.roc",
 }
 """Modules of the figures of runs, by name; they are in a layer above this one, which must not import them."""
 

@@ -25,6 +25,7 @@ SINGLE, COORDINATOR = {"who": "single", "nodes": [0, 1, 2, 5], "refit_every": 2}
 COALITION = {"who": "coalition", "members": [0, 1, 6]}
 PLACED = {"who": "coalition", "fraction": 0.4, "placement": ["degree", "clustered"]}
 OBSERVERS = (SINGLE, COALITION, COORDINATOR)
+WHO = (COORDINATOR, {"who": "single", "nodes": [0, 1, 2, 5]}, COALITION)
 OWN = {"fictive_user": "own_embedding", "refit_every": 10}
 ATTRIBUTES = {"attribute": ["gender", "age"], "bins": [24], "features": ["user", "items", "updates"]}
 WATCHERS = (
@@ -38,6 +39,11 @@ CASES = {
         *({**CDA, **who, **OWN} for who in OBSERVERS),
     ],
     "entropy-mia": [{**MIA, **who, "item_scores": who is not SINGLE} for who in OBSERVERS],
+    "loss-mia": [{"pairs": 6, **who} for who in WHO],
+    "update-mia": [{"pairs": 6, **who} for who in WHO],
+    "imia": [{"pairs": 6, "repeats": 2, **who} for who in WHO],
+    "lira": [{"pairs": 6, "models": 2, "rounds": 2, **who} for who in WHO[::2]],
+    "shadow-mia": [{"pairs": 6, "models": 2, "rounds": 2, **who} for who in WHO[::2]],
     "aia": [{"community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}],
     "attribute-inference": [{**ATTRIBUTES, **who} for who in WATCHERS],
     "reconstruction": [{"precision_at": 5, **who} for who in WATCHERS],

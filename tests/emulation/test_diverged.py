@@ -78,8 +78,17 @@ def test_a_run_that_diverges_ends_and_names_node_update_and_time(mode):
 RULES = {"relevance": ["standardized", "ndcg", "mean_score"], "momentum": [0, 0.9]}
 MIA = {"name": "entropy-mia", "who": "single", "community_size": 3}
 AIA = {"name": "aia", "community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}
+MEMBERSHIP = [
+    {"name": "loss-mia", "who": "single"},
+    {"name": "update-mia", "who": "coalition", "fraction": 0.25},
+]
 OBSERVED = {
-    "gossip": [{**SINGLE, **RULES}, MIA, {**SINGLE, **RULES, "who": "coalition", "fraction": 0.25}],
+    "gossip": [
+        {**SINGLE, **RULES},
+        MIA,
+        *MEMBERSHIP,
+        {**SINGLE, **RULES, "who": "coalition", "fraction": 0.25},
+    ],
     "star": [{**COORDINATOR, **RULES}, AIA],
 }
 

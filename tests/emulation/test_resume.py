@@ -111,6 +111,21 @@ ATTACKED = {
             {"name": "entropy-mia", "who": "coalition", "fraction": 0.5, "community_size": 3},
         ]
     },
+    "loss-mia": {
+        "observers": [
+            {"name": "loss-mia", "who": "single", "nodes": [0, 3]},
+            {"name": "loss-mia", "who": "coalition", "fraction": 0.25},
+        ]
+    },
+    "update-mia": {"protocol": FEDAVG, "observers": [{"name": "update-mia", "who": "coordinator"}]},
+    "imia": {"observers": [{"name": "imia", "who": "single", "nodes": [0, 3], "repeats": 2}]},
+    "lira": {
+        "protocol": FEDAVG,
+        "observers": [{"name": "lira", "who": "coordinator", "models": 2, "rounds": 2}],
+    },
+    "shadow-mia": {
+        "observers": [{"name": "shadow-mia", "who": "coalition", "fraction": 0.5, "models": 2, "rounds": 2}]
+    },
     "aia": {
         "protocol": FEDAVG,
         "observers": [{"name": "aia", "adversaries": 2, "models": 4, "epochs": 2, "community_size": 3}],

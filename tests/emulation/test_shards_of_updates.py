@@ -36,6 +36,10 @@ OBSERVERS = [
     {**COORDINATOR, "fictive_user": "own_embedding"},
     {"name": "entropy-mia", "who": "coordinator", "community_size": 3, "threshold": [0.4]},
     {"name": "aia", "adversaries": 2, "community_size": 3, "models": 2, "epochs": 1},
+    {"name": "loss-mia", "who": "coordinator", "pairs": 5},
+    {"name": "update-mia", "who": "coordinator", "pairs": 5},
+    {"name": "imia", "who": "coordinator", "pairs": 5, "repeats": 1},
+    {"name": "lira", "who": "coordinator", "pairs": 5, "models": 2, "rounds": 1},
 ]
 COMPILED = {"executor": {"name": "fused"}}
 PLAIN = {"executor": {"name": "reference"}}

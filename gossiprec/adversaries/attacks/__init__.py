@@ -11,14 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.adversaries.attacks.attributes import AttributeScores, KnownAttribute
+from gossiprec.adversaries.attacks.candidates import NonMembers
 from gossiprec.adversaries.attacks.findings import Finding, Label, TableKey
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.options import Options
+from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.scorer import Scorer
+from gossiprec.measures.selectors import INTERVALS, ROC
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import forward, old_members
@@ -32,6 +35,8 @@ ITEM_MEASURES = (
     "item_members",
 )
 """Measures of :class:`ItemScores`, computed by joining them with the ground truth."""
+CANDIDATE_MEASURES = (*ITEM_MEASURES, "item_advantage", "item_auc_popularity", ROC, *INTERVALS)
+"""Measures of :class:`ItemScores` of candidates."""
 
 
 RECONSTRUCTION_MEASURES = (
@@ -85,6 +90,9 @@ class ItemScores:
     adversaries : ndarray of int64, shape (n_pairs,), optional
         The node that scores each pair, if nodes of the attack score on their own. A pair may then occur once for each,
         and a node of the attack may be the victim of another.
+    are_candidates : bool
+        Whether the pairs are drawn candidates (:attr:`AttackContext.candidates`). The ROC curve, intervals over
+        victims, the AUC of each victim and that of popularity are then reported too.
     """
 
     victims: I64
@@ -93,14 +101,14 @@ class ItemScores:
     labels: Mapping[str, Label] = field(default_factory=dict)
     k: int = 10
     adversaries: I64 | None = None
+    are_candidates: bool = False
 
     def of_victims(self, users: I64) -> ItemScores:
         """Return the scores of some victims."""
         own = np.isin(self.victims, users)
         adversaries = None if self.adversaries is None else self.adversaries[own]
-        return ItemScores(
-            self.victims[own], self.items[own], self.scores[own], self.labels, self.k, adversaries
-        )
+        pairs = (self.victims[own], self.items[own], self.scores[own])
+        return ItemScores(*pairs, self.labels, self.k, adversaries, self.are_candidates)
 
 
 def _no_nodes() -> I64:
@@ -159,6 +167,9 @@ class AttackContext:
     known_attribute : callable
         Column, borders of its classes if it has numbers, share of users -> the classes of this share of the users, the
         same for every attack of the run.
+    candidates : callable or None
+        Number of pairs and kind of others -> the candidates of every user
+        (:func:`gossiprec.adversaries.attacks.candidates.draw_candidates`), which do not tell which are training items.
     """
 
     scorer: Scorer
@@ -176,6 +187,7 @@ class AttackContext:
     heads: I64 = field(default_factory=_no_nodes)
     without_data: I64 = field(default_factory=_no_nodes)
     known_attribute: Callable[[str, tuple[float, ...], float], KnownAttribute] = _no_attributes
+    candidates: Callable[[int, NonMembers], Ragged] | None = None
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.

@@ -127,8 +127,8 @@ class NodeShare(Options):
     fraction: Fraction
 
 
-class ObserverOptions(Options):
-    """Options of observers that all relevance rules share. A list gives one observer per combination."""
+class PlacementOptions(Options):
+    """Options of who observes. A list gives one observer per combination."""
 
     who: Literal["single", "coalition", "coordinator", "heads"]
     """single: every node on its own; coalition: nodes that share what they receive; coordinator: the coordinator of
@@ -146,6 +146,32 @@ class ObserverOptions(Options):
     """placement: use only contacts up to this virtual time; null uses all contacts of the run"""
     members: Ids | None = None
     """coalition: ids of the colluders, instead of fraction"""
+
+    @model_validator(mode="after")
+    def _is_one_group(self) -> PlacementOptions:
+        named = (self.fraction is not None) + (self.members is not None)
+        if self.who == "coalition" and named != 1:
+            raise ValueError("a coalition requires either fraction or members")
+        if self.who != "coalition" and named:
+            raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
+        self._placement_fits()
+        return self
+
+    def _placement_fits(self) -> None:
+        chosen = [how for how in as_unique_list(self.placement) if how != "random"]
+        if chosen and self.fraction is None:
+            raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
+        if ("eclipse" in chosen) != (self.victim is not None):
+            raise ValueError(
+                "victim is required with placement: eclipse, and not allowed with other placements"
+            )
+        if self.placement_until is not None and not chosen:
+            raise ValueError("placement_until belongs to a placement other than random")
+
+
+class ObserverOptions(PlacementOptions):
+    """Options of observers that all relevance rules share. A list gives one observer per combination."""
+
     community_size: Size | Sizes = 50
     """K"""
     momentum: Momentum | Momenta = 0.99
@@ -159,12 +185,6 @@ class ObserverOptions(Options):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ObserverOptions:
-        named = (self.fraction is not None) + (self.members is not None)
-        if self.who == "coalition" and named != 1:
-            raise ValueError("a coalition requires either fraction or members")
-        if self.who != "coalition" and named:
-            raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
-        self._placement_fits()
         if self.who == "coalition" and self.nodes != "all":
             raise ValueError("nodes belongs to who: single, coordinator or heads, found who: coalition")
         default = type(self).model_fields["refit_every"].default  # which a resolved scenario contains
@@ -178,17 +198,6 @@ class ObserverOptions(Options):
                 "coordinator refit at each report"
             )
         return self
-
-    def _placement_fits(self) -> None:
-        chosen = [how for how in as_unique_list(self.placement) if how != "random"]
-        if chosen and self.fraction is None:
-            raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
-        if ("eclipse" in chosen) != (self.victim is not None):
-            raise ValueError(
-                "victim is required with placement: eclipse, and not allowed with other placements"
-            )
-        if self.placement_until is not None and not chosen:
-            raise ValueError("placement_until belongs to a placement other than random")
 
 
 def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[int]:

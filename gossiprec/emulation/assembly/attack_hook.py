@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext
 from gossiprec.adversaries.attacks.adversary import Adversary
+from gossiprec.adversaries.attacks.candidates import NonMembers, draw_candidates
 from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
@@ -24,6 +26,7 @@ from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import PluginError
 from gossiprec.base.isolation import CallOnly, copy_data, is_foreign, is_foreign_class
 from gossiprec.base.machine import ThreadPool
+from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
@@ -32,6 +35,7 @@ from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
+from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
 from gossiprec.emulation.assembly.user_attributes import AttributeKnowledge
 from gossiprec.models import BlockRole
@@ -445,6 +449,7 @@ def make_attacks(
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(components.receivers)),
         heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
         without_data=np.flatnonzero(components.split.train.sizes == 0),
+        candidates=functools.partial(_candidates, components.split, components.scenario.seed),
     )
     attacks = [
         _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
@@ -464,6 +469,14 @@ def make_attacks(
     return attacks
 
 
+def _candidates(split: Split, seed: int, pairs: int, non_members: NonMembers) -> Ragged:
+    """Return the candidates of every user for membership inference."""
+    held_out = Ragged.from_parts(
+        [np.union1d(split.validation[user], split.test[user]) for user in range(split.n_users)]
+    )
+    return draw_candidates(split.train, held_out, split.n_items, pairs, non_members, seed)
+
+
 def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
     """Return an attack that reaches its own nodes only; an attack of a plug-in gets copies."""
     own = OwnNodes(f"{'adversaries' if cls.sends else 'observers'}: {name}", context)
@@ -479,6 +492,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             feed_of_nodes=CallOnly(limited.feed_of_nodes),
             models_of_nodes=CallOnly(limited.models_of_nodes),
             known_attribute=CallOnly(limited.known_attribute),
+            candidates=None if limited.candidates is None else CallOnly(limited.candidates),
         )
     attack = cls(options, limited)
     own.limit_to(attack)

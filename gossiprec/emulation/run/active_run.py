@@ -149,7 +149,7 @@ class ActiveRun:
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
                 self._record.find_communities(np.concatenate([ranking.adversaries for ranking in rankings]))
-        self._findings = FindingRecord(split, self._record, self._groups)
+        self._findings = FindingRecord(split, self._record, self._groups, prepared.scenario.seed)
         progress.phase("initialising metrics")
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)

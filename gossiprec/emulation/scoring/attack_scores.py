@@ -20,7 +20,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup
 from gossiprec.emulation.scoring.attribute_scores import AttributeRecord
-from gossiprec.emulation.scoring.item_scores import item_findings, note_on_few_items
+from gossiprec.emulation.scoring.item_scores import candidate_findings, item_findings, note_on_few_items
 from gossiprec.emulation.scoring.item_sets import item_set_findings
 from gossiprec.measures.attack_accuracy import (
     Guess,
@@ -420,11 +420,16 @@ class FindingRecord(Stateful):
         ranking is made of them, the last are kept, as for other findings.
     groups : sequence of UserGroup
         Groups of users for which guesses and values per node are averaged, too.
+    seed : int
+        Of the resamples of victims for intervals.
     """
 
     checkpointed = ("membership", "kept", "per_node")
 
-    def __init__(self, split: Split, rankings: AttackRecord, groups: Sequence[UserGroup] = ()) -> None:
+    def __init__(
+        self, split: Split, rankings: AttackRecord, groups: Sequence[UserGroup] = (), seed: int = 0
+    ) -> None:
+        self._seed = seed
         self._split = split
         self._rankings = rankings
         self._groups = groups
@@ -494,6 +499,8 @@ class FindingRecord(Stateful):
     def _of_items(self, found: ItemScores) -> Iterator[Finding]:
         """Yield the results of scores of items, of all victims and of those in each group."""
         yield from item_findings(found, self._truth.is_member)
+        if found.are_candidates:
+            yield from candidate_findings(found, self._truth.is_member, self._seed)
         for group in self._groups:
             of_group = found.of_victims(group.users)
             for finding in item_findings(of_group, self._truth.is_member) if len(of_group.victims) else ():

@@ -15,6 +15,8 @@ from gossiprec.adversaries.attacks import ItemScores
 from gossiprec.adversaries.attacks.findings import Finding, Label
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.rng import generator
+from gossiprec.measures.selectors import ROC
 
 
 def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], own: I64) -> None:
@@ -110,7 +112,10 @@ def item_findings(found: ItemScores, is_member: Bools) -> Iterator[Finding]:
     labels: Mapping[str, Label] = {**found.labels, "k": found.k}
     truth = is_member[found.victims, found.items]
     groups = rank_groups(found.scores, truth)
-    yield Finding("item_auc", labels, area_under_curve(groups))
+    of_victims = aucs_of_victims(found, truth) if found.are_candidates else None
+    yield Finding("item_auc", labels, area_under_curve(groups), per_node=of_victims)
+    if found.are_candidates:
+        yield Finding("item_advantage", labels, advantage(groups))
     yield Finding("item_average_precision", labels, average_precision(groups))
     victims, precisions = _precisions(found, truth, is_member.shape)
     known = precisions[~np.isnan(precisions)]
@@ -119,6 +124,74 @@ def item_findings(found: ItemScores, is_member: Bools) -> Iterator[Finding]:
     yield Finding("item_tpr_at_1", labels, true_positive_rate(groups, 0.01))
     yield Finding("item_tpr_at_0.1", labels, true_positive_rate(groups, 0.001))
     yield Finding("item_members", labels, float(truth.mean()) if len(truth) else math.nan)
+
+
+ROC_RATES = (
+    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+    *(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+)
+"""False positive rates at which the ROC curve is reported."""
+RESAMPLES = 200
+"""Draws of victims for the intervals."""
+
+
+def candidate_findings(found: ItemScores, is_member: Bools, seed: int) -> Iterator[Finding]:
+    """Yield the further results of an attack's scores of candidates: ROC curve, intervals over victims, popularity.
+
+    Parameters
+    ----------
+    found : ItemScores
+    is_member : ndarray of bool, shape (n_users, n_items)
+    seed : int
+        Of the resamples. Intervals have 95 %: from the 2.5th to the 97.5th percentile of resampled victims.
+    """
+    labels: Mapping[str, Label] = {**found.labels, "k": found.k}
+    truth = is_member[found.victims, found.items]
+    groups = rank_groups(found.scores, truth)
+    for rate in ROC_RATES:
+        yield Finding(ROC, {**labels, "fpr": rate}, true_positive_rate(groups, rate))
+    popularity = is_member.sum(axis=0)[found.items].astype(np.float64)
+    yield Finding("item_auc_popularity", labels, area_under_curve(rank_groups(popularity, truth)))
+    drawn = _resampled(found, truth, seed)
+    for measure, values in zip(
+        ("item_auc", "item_advantage", "item_tpr_at_1", "item_tpr_at_0.1"), drawn.T, strict=True
+    ):
+        known = values[~np.isnan(values)]
+        low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (math.nan, math.nan)
+        yield Finding(f"{measure}_low", labels, float(low))
+        yield Finding(f"{measure}_high", labels, float(high))
+
+
+def _resampled(found: ItemScores, truth: Bools, seed: int) -> F64:
+    """Return AUC, advantage and rates of true positives of resampled victims, shape (RESAMPLES, 4)."""
+    victims, of_pair = np.unique(found.victims, return_inverse=True)
+    place = np.unique(-found.scores, return_inverse=True)[1]
+    size = int(place.max(initial=-1)) + 1
+    draw = generator(seed, "membership-intervals")
+    values = np.full((RESAMPLES, 4), math.nan)
+    for k in range(RESAMPLES if len(victims) else 0):
+        times = np.bincount(draw.integers(len(victims), size=len(victims)), minlength=len(victims))[of_pair]
+        members, others = (
+            np.asarray(np.bincount(place, weights=times * kind, minlength=size), np.float64)
+            for kind in (truth, ~truth)
+        )
+        groups = RankedGroups(members, others)
+        values[k] = (
+            area_under_curve(groups),
+            advantage(groups),
+            true_positive_rate(groups, 0.01),
+            true_positive_rate(groups, 0.001),
+        )
+    return values
+
+
+def aucs_of_victims(found: ItemScores, truth: Bools) -> tuple[I64, F64]:
+    """Return the victims, ascending, and the AUC of each; several adversaries' scores are pooled."""
+    order = np.argsort(found.victims, kind="stable")
+    victims, begins = np.unique(found.victims[order], return_index=True)
+    parts = np.split(order, begins[1:]) if len(order) else []
+    aucs = [area_under_curve(rank_groups(found.scores[own], truth[own])) for own in parts]
+    return victims.astype(np.int64), np.array(aucs, np.float64)
 
 
 def _precisions(found: ItemScores, truth: Bools, shape: tuple[int, ...]) -> tuple[I64, F64]:
@@ -216,6 +289,14 @@ def true_positive_rate(groups: RankedGroups, false_positive_rate: float) -> floa
         return 1.0
     share = (allowed - others[at]) / (others[at + 1] - others[at])
     return float((members[at] + share * (members[at + 1] - members[at])) / members[-1])
+
+
+def advantage(groups: RankedGroups) -> float:
+    """Return the largest difference between true and false positive rate at a threshold; NaN if one is missing."""
+    members, others = (np.cumsum(part) for part in groups)
+    if not len(members) or not members[-1] or not others[-1]:
+        return np.nan
+    return max(0.0, float((members / members[-1] - others / others[-1]).max()))
 
 
 def precision_at(scores: F32 | F64, is_member: Bools, k: int) -> float:

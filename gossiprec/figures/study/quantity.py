@@ -85,6 +85,8 @@ WORDS = {
     "item_precision": "precision of the likeliest items",
     "item_tpr_at_1": "members found at 1 % false positives",
     "item_tpr_at_0.1": "members found at 0.1 % false positives",
+    "item_advantage": "advantage of membership inference",
+    "item_auc_popularity": "AUC of popularity",
     "item_members": "fraction of members among the scored items",
     "attribute_auc": "AUC of attribute inference",
     "attribute_balanced_accuracy": "balanced accuracy of attribute inference",

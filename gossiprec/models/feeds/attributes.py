@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64, Bools
 from gossiprec.base.errors import DataError
@@ -82,10 +81,10 @@ class AttributedFeed(PointwiseFeed):
         items = Ragged.from_parts([self.positives[node]])
         return type(self)(items, self.n_items, self.attributes[node, None])
 
-    def for_items(self, items: npt.NDArray[np.integer]) -> AttributedFeed:
-        """Return the training data of a single node with these items and unknown attributes."""
-        positives = Ragged.from_parts([np.sort(items).astype(np.int32)])
-        return type(self)(positives, self.n_items, np.zeros_like(self.attributes[:1]))
+    def for_sets(self, sets: Ragged, n_items: int) -> AttributedFeed:
+        """Return the training data of nodes with these sets of items and unknown attributes."""
+        attributes = np.zeros((len(sets), *self.attributes.shape[1:]), self.attributes.dtype)
+        return type(self)(sets, n_items, attributes)
 
     def histories(self, split: Split, before: str) -> Columns:
         """Return each user's attributes, for queries of the user's own node."""

@@ -101,7 +101,11 @@ class Feed(ABC):
 
     def for_items(self, items: npt.NDArray[np.integer]) -> Feed:
         """Return the training data of a single node with these items."""
-        return type(self)(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
+        return self.for_sets(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
+
+    def for_sets(self, sets: Ragged, n_items: int) -> Feed:
+        """Return the training data of nodes with these sets of items, of `n_items` in all."""
+        return type(self)(sets, n_items)
 
     def history(self, node: int) -> I32:
         """Return the training items that determine a node's state, in order of time if it is known."""

@@ -159,6 +159,10 @@ class SequenceFeed(ListFeed):
         positives, sequences = (Ragged.from_parts([part]) for part in (np.unique(sequence), sequence))
         return self.with_sequences(positives, sequences)
 
+    def for_sets(self, sets: Ragged, n_items: int) -> SequenceFeed:
+        """Return the training data of nodes with these sets of items, in the order of their ids."""
+        return type(self)(sets, n_items, sets, self.max_length)
+
     def with_sequences(self, positives: Ragged, sequences: Ragged) -> SequenceFeed:
         """Return the feed of other sequences with the same options."""
         return type(self)(positives, self.n_items, sequences, self.max_length)

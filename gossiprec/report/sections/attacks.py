@@ -14,8 +14,9 @@ from gossiprec.figures.attack_selection import (
     arrange_panels,
     group_keys,
     ranking_metrics,
+    roc_curves,
 )
-from gossiprec.measures.selectors import split_baseline_name
+from gossiprec.measures.selectors import INTERVALS, ROC, split_baseline_name
 from gossiprec.report import (
     Block,
     Chart,
@@ -233,6 +234,8 @@ def findings_section(runs: ReportRuns) -> Section | None:
     rows: list[list[Any]] = []
     for name, run in runs.runs_by_name.items():
         for (attack, measure, labels), points in _by_finding(run.findings).items():
+            if measure in (ROC, *INTERVALS):
+                continue
             words = ", ".join([attack, *(f"{key} {value}" for key, value in json.loads(labels).items())])
             series.setdefault(measure, []).append(
                 curve_series(runs.label_with_run(name, words), points, "value")
@@ -263,9 +266,33 @@ def findings_section(runs: ReportRuns) -> Section | None:
         TableColumn("round"),
         TableColumn("value"),
     ]
-    return Section(
-        "Additional findings",
-        [block_or_choice("Measure", charts), TableBlock("Findings as last reported", columns, rows)],
+    table = TableBlock("Findings as last reported", columns, rows)
+    return Section("Additional findings", [block_or_choice("Measure", charts), *_roc_chart(runs), table])
+
+
+def _roc_chart(runs: ReportRuns) -> list[Block]:
+    """Return the ROC curves of attacks on single items at the last report, if there are any."""
+    series = [
+        ChartSeries(
+            runs.label_with_run(name, about),
+            [np.array([x for x, _ in curve])],
+            np.array([y for _, y in curve]),
+        )
+        for name, run in runs.runs_by_name.items()
+        for about, curve in roc_curves(run).items()
+    ]
+    axis = ChartAxis("true positive rate (%)", percent=True, zero=True)
+    return (
+        [
+            Chart(
+                "ROC of membership inference",
+                [ChartAxis("false positive rate (%)", percent=True, zero=True)],
+                axis,
+                series,
+            )
+        ]
+        if series
+        else []
     )
 
 
