@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -178,12 +179,16 @@ class MessageEncoder:
             about = (ends, self._work.seed, nodes, numbers, *places)
             each.encode_rows(PushedRows(values[:, sent], bases, memory, nodes, *about))
         partial = any(each.is_partial for _, each in chain)
+        size_of: dict[int, int] = {}  # a size depends on how many numbers are sent, not on which
         for place, task in enumerate(tasks.tolist()):
             sent_here = ~np.isnan(values[place, sent]) if partial else None
-            sized = replace(payload, sent=sent_here, bits=8 * BYTES, overhead=0)
-            for _, each in chain:
-                sized = each.resized(sized) if isinstance(each, RowTransform) else sized
-            self._note_size(program, task, sized.size_bytes)
+            n_sent = -1 if sent_here is None else int(np.count_nonzero(sent_here))
+            if n_sent not in size_of:
+                sized = replace(payload, sent=sent_here, bits=8 * BYTES, overhead=0)
+                for _, each in chain:
+                    sized = each.resized(sized) if isinstance(each, RowTransform) else sized
+                size_of[n_sent] = sized.size_bytes
+            self._note_size(program, task, size_of[n_sent])
         values[:, : sent.start] = values[:, sent.stop :] = 0.0
         keys = push_keys(program, tasks, self._work.seed) if arena.is_half else None
         arena.store(program.target[tasks], values, keys)
@@ -427,7 +432,12 @@ class PushEvent:
     @property
     def receivers(self) -> I64:
         """The receivers, each once."""
-        return np.array(list(dict.fromkeys(self.all_receivers.tolist())), np.int64)
+        return np.array(list(self.places), np.int64)
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """The place of each receiver among the receivers."""
+        return {receiver: place for place, receiver in enumerate(dict.fromkeys(self.all_receivers.tolist()))}
 
 
 class PushLog(Stateful):
@@ -469,6 +479,7 @@ class PushLog(Stateful):
         cohort_of = {message: self._cohorts[place] for message, place in self._asked.tolist()}
         sent = segment.first_message + np.concatenate([[0], np.cumsum(segment.count)])
         wakes, slots, models = segment.kind == TapeEvent.WAKE, segment.slots, segment.carries_model
+        only_models = bool(models.all())
         mine = self._nodes[segment.node] & (wakes | (segment.count > 0))
         if self._coordinator is not None:
             mine |= (wakes & (segment.node == self._coordinator)) | (segment.kind == TapeEvent.DROP)
@@ -480,7 +491,7 @@ class PushLog(Stateful):
                 continue
             self._wakes[node] += woke
             some = slice(messages.start - segment.first_message, messages.stop - segment.first_message)
-            if not models[some].all():  # control messages come last
+            if not only_models and not models[some].all():  # control messages come last
                 messages = messages[: int(models[some].sum())]
                 some = slice(some.start, some.start + len(messages))
             pushes = self._pushing[int(self._roles[node])][int(slots[event])]
@@ -505,8 +516,8 @@ class PushLog(Stateful):
     def place(self, message: int, node: int, number: int) -> tuple[int, int]:
         """Return the place of a message's receiver among the receivers of its push, and their number."""
         event = self._events[node, number]
-        receivers = dict.fromkeys(event.all_receivers.tolist())
-        return list(receivers).index(int(event.all_receivers[message - event.messages.start])), len(receivers)
+        receiver = int(event.all_receivers[message - event.messages.start])
+        return event.places[receiver], len(event.places)
 
 
 NO_CLIENTS = np.zeros(0, np.int64)

@@ -30,22 +30,25 @@ def choose(scores, k, places):
 
     Three rounds of counting find the smallest chosen score, digit by digit from the top.
     """
-    n, least, wanted = len(scores), 0, k
+    least, wanted = 0, k
     counts = np.zeros(2048, np.int64)
     for shift in (21, 10, -1):
         counts[:] = 0
-        low, size = max(shift, 0), 1024 if shift < 0 else 2048
+        low, last = max(shift, 0), 1023 if shift < 0 else 2047
         above = 21 if shift == 10 else 10
-        for place in range(n):
-            score = scores[place]
-            if shift == 21 or score >> above == least:
-                counts[(score >> low) % size] += 1
-        digit = size - 1
+        if shift == 21:
+            for score in scores:
+                counts[score >> 21] += 1
+        else:
+            for score in scores:
+                if score >> above == least:
+                    counts[(score >> low) & last] += 1
+        digit = last
         while counts[digit] < wanted:
             wanted -= counts[digit]
             digit -= 1
-        least = least * size + digit
-    for place in range(n):
+        least = least * (last + 1) + digit
+    for place in range(len(scores)):
         score = scores[place]
         places[place] = score > least
         if score == least and wanted > 0:
@@ -104,9 +107,9 @@ def _keep_piece(values, pieces, n_pieces, contiguous):
             values[row, : piece * width // n_pieces] = np.float32(np.nan)
             values[row, (piece + 1) * width // n_pieces :] = np.float32(np.nan)
         else:
-            for column in range(width):
-                if column % n_pieces != piece:
-                    values[row, column] = np.float32(np.nan)
+            kept = values[row, piece::n_pieces].copy()
+            values[row, :] = np.float32(np.nan)
+            values[row, piece::n_pieces] = kept
 
 
 def _quantize(values, keys, ends, levels):
@@ -136,18 +139,18 @@ def _merge_sent(rows, source, target, ends, entry_rows, keeps, begin, end):
     """Merge received rows into each task's row; the receiver keeps its own value of a number that is NaN there."""
     first = 0
     for task in range(len(source)):
-        own = rows[target[task]]
         if source[task] != target[task]:
-            own[:] = rows[source[task]]
+            rows[target[task]] = rows[source[task]]
+        own = rows[target[task], begin:end]
         for entry in range(first, ends[task]):
-            received, keep = rows[entry_rows[entry]], keeps[entry]
+            received, keep = rows[entry_rows[entry], begin:end], keeps[entry]
             other = np.float32(1.0) - keep
             if keep == 0.0:
-                for column in range(begin, end):
+                for column in range(len(own)):
                     value = received[column]
                     own[column] = value if value == value else own[column]
             else:
-                for column in range(begin, end):
+                for column in range(len(own)):
                     value = received[column]
                     mixed = keep * own[column] + other * value
                     own[column] = mixed if value == value else own[column]

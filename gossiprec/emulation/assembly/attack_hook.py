@@ -70,13 +70,14 @@ class PartialViews(Stateful):
     def complete_merges(self, raw: MergeDeliveries, senders: I32) -> None:
         """Complete the models that single observers are about to merge, in copies of their rows."""
         program, layout = raw.program, self._layout
-        for entry in np.flatnonzero(self._is_partial[senders]).tolist():
-            task = int(np.searchsorted(program.merge_offsets, entry, side="right")) - 1
-            row, own = raw.rows[program.merge_row[entry]], raw.rows[program.source[task]]
-            own = own.copy()
-            if layout.n_users == 1:
-                own[layout.users] = 0.0
-            _fill(row[: layout.shared.stop], own)
+        own_user = layout.users if layout.n_users == 1 else slice(0, 0)
+        entries = np.flatnonzero(self._is_partial[senders])
+        tasks = np.searchsorted(program.merge_offsets, entries, side="right") - 1
+        pairs = zip(program.merge_row[entries].tolist(), program.source[tasks].tolist(), strict=True)
+        for received, own in pairs:
+            row = raw.rows[received, : layout.shared.stop]
+            row[own_user][np.isnan(row[own_user])] = 0.0
+            _fill(row, raw.rows[own])
 
     def complete(self, rows: F32, pools: I32, senders: I32) -> None:
         """Complete copies of models that pools receive; the pairs of pool and sender are distinct."""
@@ -90,8 +91,7 @@ class PartialViews(Stateful):
 
 
 def _fill(row: F32, known: F32) -> None:
-    missing = np.isnan(row)
-    row[missing] = known[: len(row)][missing]
+    np.copyto(row, known[: len(row)], where=np.isnan(row))
 
 
 def make_partial_views(components: RunComponents, attacks: list[Attack]) -> PartialViews | None:
@@ -271,10 +271,14 @@ def copy_received_versions(seen: Observations, layout: Layout, hides_user: Bools
     -------
     ndarray of float32 or float16, shape (n_received, row_size)
     """
-    rows: F32 = np.array(seen.raw.rows[seen.rows, :], order="C")
-    rows[hides_user[seen.senders], layout.users] = np.nan
-    rows[:, layout.private] = np.nan
+    rows = np.ascontiguousarray(seen.raw.rows[seen.rows, :])
+    _hide(rows, seen.senders, layout, hides_user)
     return rows
+
+
+def _hide(rows: F32, senders: I32, layout: Layout, hides_user: Bools) -> None:
+    rows[hides_user[senders], layout.users] = np.nan
+    rows[:, layout.private] = np.nan
 
 
 def copy_own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> MergeDeliveries:
@@ -282,8 +286,9 @@ def copy_own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> Mer
     raw = seen.raw
     assert isinstance(raw, MergeDeliveries)
     program, tasks = raw.program, raw.tasks
-    shown = copy_received_versions(seen, layout, hides_user)
-    n, own = len(shown), np.arange(len(tasks), dtype=np.int32)
+    n, own = len(seen.rows), np.arange(len(tasks), dtype=np.int32)
+    rows = np.ascontiguousarray(raw.rows[np.concatenate([seen.rows, program.source[tasks]]), :])
+    _hide(rows[:n], seen.senders, layout, hides_user)
     counts = program.merge_offsets[tasks + 1] - program.merge_offsets[tasks]
     merges = Program(
         node=np.array(program.node[tasks]),
@@ -295,12 +300,11 @@ def copy_own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> Mer
         merge_keep=np.array(seen.keeps),
         merge_message=np.array(seen.messages),
     )
-    versions = raw.rows[program.source[tasks], :]
     bases = None
     if raw.bases is not None:
-        bases = np.concatenate([raw.bases[seen.rows, :], np.full_like(versions, np.nan)])
+        bases = np.concatenate([raw.bases[seen.rows, :], np.full_like(rows[n:], np.nan)])
     uploads = None if raw.uploads is None else np.array(raw.uploads[seen.rows, :])
-    return MergeDeliveries(np.concatenate([shown, versions]), merges, np.arange(len(tasks)), bases, uploads)
+    return MergeDeliveries(rows, merges, np.arange(len(tasks)), bases, uploads)
 
 
 class AdversaryHook(AttackHook):
