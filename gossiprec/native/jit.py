@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import operator
 import platform
 import types as types_
 from typing import Any
@@ -11,7 +12,8 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic, register_jitable
+from numba.core.datamodel.registry import register_default
+from numba.extending import intrinsic, lower_builtin, models, register_jitable
 from numba.np.arrayobj import populate_array
 
 from gossiprec.native.kernel_cache import UncachedKernel
@@ -138,6 +140,24 @@ def length(typing, items):
     return types.literal(count)(items), generate
 
 
+def as_type(number: int) -> tuple[tuple[int, ...], ...]:
+    """Return a number as nested tuples of zeros, its binary digits; :func:`constants` reads it from their type."""
+    return tuple((0,) * int(digit) for digit in f"{number:b}")
+
+
+@intrinsic
+def constants(typing, numbers):
+    """Return the numbers of a tuple made by :func:`as_type` as constants, which functions that get them know too."""
+    found = [int("".join(str(len(digit.types)) for digit in number.types), 2) for number in numbers.types]
+
+    def generate(context, builder, signature, args):
+        return context.make_tuple(
+            builder, signature.return_type, [context.get_constant(types.int64, number) for number in found]
+        )
+
+    return types.BaseTuple.from_types((types.int64,) * len(found))(numbers), generate
+
+
 @intrinsic
 def copy_floats(typing, target, target_at, source, source_at, count):
     """Copy `count` numbers between contiguous float32 arrays that do not overlap.
@@ -155,18 +175,38 @@ def copy_floats(typing, target, target_at, source, source_at, count):
     return signature, generate
 
 
-@intrinsic
-def view(typing, values, at, count):
-    """Return `count` numbers of a contiguous array, from `at`, as an array that is not counted (:func:`borrow`).
+class PartArray(types.Array):
+    """The type of an array of float32 that overlaps no array of another kind (:func:`part`).
 
-    A slice has a length that the compiler does not know; here it is `count`, which may be a constant. Nothing is
-    checked.
+    Without this the compiler must assume that each number stored changes those read next. Nor can it know that an index
+    does not count from the end, so an index that varies must not be negative. Loops are then turned into vector code.
     """
 
+    def __init__(self, kind: int) -> None:
+        self.kind = kind
+        super().__init__(types.float32, 1, "C", name=f"part(float32, {kind})")
+
+    @property
+    def key(self) -> Any:
+        """The properties by which types differ."""
+        return (*super().key, self.kind)
+
+
+register_default(PartArray)(models.ArrayModel)
+
+
+@intrinsic(prefer_literal=True)
+def part(typing, values, at, count, kind):
+    """Return `count` numbers of a contiguous array, from `at`, as a :class:`PartArray` of a constant kind.
+
+    A slice has a length that the compiler does not know; here it is `count`, which may be a constant. Nothing is
+    checked, and the array is not counted (:func:`borrow`).
+    """
+    result = PartArray(kind.literal_value)
+
     def generate(context, builder, signature, args):
-        kind = signature.return_type
         given = context.make_array(signature.args[0])(context, builder, args[0])
-        found, size = context.make_array(kind)(context, builder), given.itemsize
+        found, size = context.make_array(result)(context, builder), given.itemsize
         count = [args[2]]
         populate_array(
             found, builder.gep(given.data, [args[1]]), cgutils.pack_array(builder, count),
@@ -174,7 +214,38 @@ def view(typing, values, at, count):
         )  # fmt: skip
         return found._getvalue()
 
-    return values.copy(ndim=1, layout="C")(values, types.int64, types.int64), generate
+    return result(values, types.int64, types.int64, kind), generate
+
+
+def _place(context: Any, builder: Any, kind: PartArray, array: Any, index_type: Any, index: Any) -> Any:
+    array = context.make_array(kind)(context, builder, array)
+    index = context.cast(builder, index, index_type, types.intp)
+    if isinstance(index, ir.Constant) and index.constant < 0:
+        index = builder.add(index, builder.extract_value(array.shape, 0))
+    return builder.gep(array.data, [index])
+
+
+def _mark(builder: Any, access: Any, kind: PartArray) -> None:
+    """Mark an access to memory, so that the compiler knows that no access of another kind meets it."""
+    module = builder.module
+    root = module.add_metadata(["parts of a model"])
+    node = module.add_metadata([f"part {kind.kind}", root, ir.IntType(64)(0)])
+    access.set_metadata("tbaa", module.add_metadata([node, node, ir.IntType(64)(0)]))
+
+
+@lower_builtin(operator.getitem, PartArray, types.Integer)
+def _read_part(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind, index_type = signature.args
+    value = builder.load(_place(context, builder, kind, args[0], index_type, args[1]))
+    _mark(builder, value, kind)
+    return value
+
+
+@lower_builtin(operator.setitem, PartArray, types.Integer, types.Number)
+def _write_part(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    kind, index_type, given = signature.args
+    place = _place(context, builder, kind, args[0], index_type, args[1])
+    _mark(builder, builder.store(context.cast(builder, args[2], given, types.float32), place), kind)
 
 
 ON_X86 = platform.machine().lower() in ("x86_64", "amd64")

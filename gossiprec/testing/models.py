@@ -126,6 +126,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "optimizer": "adam", "learning_rate": 0.01, "batch_size": "full", "local_epochs": 2,
         },
     },
+    "dp-sgd": {"policies": [{"name": "dp-sgd", "epsilon": 10, "clip_norm": 0.1}]},
     "float16": {},
 }  # fmt: skip
 """Sections of a scenario that kernels must compute or refuse."""

@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.base.errors import PluginError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
+from gossiprec.emulation.assembly.prepare import prepare
+from gossiprec.emulation.progress import NullProgress
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock, biased_mf
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.kernel_template import template_kernels
 from gossiprec.models.base.parameter_blocks import normal
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
+from gossiprec.scenario import load_scenario
 from gossiprec.testing import models as model_checks
-from gossiprec.testing.tiny_runs import registered_as, run_to_end, tiny_scenario
+from gossiprec.testing.tiny_runs import current_models, registered_as, run_to_end, tiny_scenario
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "examples" / "gossiprec-tutorial"
 EXAMPLES = {"distance_mf": "DistanceMF", "perceptron": "Perceptron"}
@@ -79,6 +82,24 @@ def test_the_two_functions_are_the_formula_and_its_derivatives(name):
                 around.append(by_torch(SimpleNamespace(**{**vars(p), part: moved})))
             expected = 0.5 * (around[0] - around[1]) / 2e-5
             assert getattr(slopes, part)[k] == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.slow
+def test_a_node_without_noise_clips_each_sample():
+    """By hand: with a bound of 0 nothing moves, and with a large one the step is that of plain training."""
+    ends = []
+    for policies in ([], [{"name": "dp-sgd", "epsilon": "inf", "clip_norm": 1e6}]):
+        run = tiny_scenario(model={"name": "biased-mf"}, policies=policies)
+        prepared, first = run_to_end(run, name="fused", threads=1)
+        ends.append(current_models(prepared))
+    assert np.abs(ends[0] - first).max() > 0.01
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-5)
+
+    run = tiny_scenario(
+        model={"name": "biased-mf"}, policies=[{"name": "dp-sgd", "epsilon": "inf", "clip_norm": 1e-9}]
+    )
+    prepared, first = run_to_end(run, name="fused", threads=1)
+    assert np.abs(current_models(prepared) - first).max() < 1e-4
 
 
 def test_biased_mf_scores_by_hand():
@@ -165,21 +186,45 @@ def test_private_weights_are_left_to_another_executor():
 
     assert kernels.missing_feature(None, "float32", frozenset(), layout) == "the private block 'privates'"
     assert kernels.missing_feature(None, "float32", frozenset(), OfPairs(Options()).layout(3)) is None
-    assert kernels.missing_feature(None, "float32", frozenset({"private"}), layout) == "dp-sgd"
     assert kernels.missing_feature(None, "float16", frozenset(), layout) == "float16 (executor.storage)"
+
+
+class Notes(NullProgress):
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
 
 
 @pytest.mark.parametrize(
     ("kind", "found"),
-    [(OfPairs, "PairwiseFeed"), (WithConstants, "constants prices")],
+    [(OfPairs, "samples from PairwiseFeed"), (WithConstants, "constants prices")],
     ids=["pairs", "known"],
 )
-def test_what_the_functions_do_not_see_is_refused(kind, found):
-    with (
-        registered_as(MODELS, kind) as name,
-        pytest.raises(PluginError, match=rf"found {found}; .* use PointwiseFeed and no constants"),
-    ):
-        run_to_end(tiny_scenario(model={"name": name}), name="fused", threads=1)
+def test_what_the_functions_do_not_see_runs_stacked_with_a_note(kind, found):
+    progress = Notes()
+    with registered_as(MODELS, kind) as name:
+        run = tiny_scenario(model={"name": name}, training={"local_epochs": 1000})
+        with pytest.raises(
+            ScenarioError, match=rf"'fused' has no kernels for {name} with {found}; use 'batched'"
+        ):
+            prepare(load_scenario({**run, "executor": {"name": "fused"}}))
+        prepared = prepare(load_scenario(run), progress)
+    assert prepared.executor.name == "batched"
+    assert [
+        note
+        for note in progress.notes
+        if note.startswith(f"executor: there are no kernels for {name} with {found};")
+    ]
+
+
+def test_a_run_with_kernels_has_no_such_note():
+    progress = Notes()
+    prepare(
+        load_scenario(tiny_scenario(model={"name": "biased-mf"}, training={"local_epochs": 1000})), progress
+    )
+    assert not progress.notes
 
 
 def test_kernels_of_before_that_do_not_know_the_layout_work_with_a_warning():

@@ -37,15 +37,15 @@ class Perceptron(Model):
         return (
             ParameterBlock("users", BlockRole.USER, (dim,), normal(0.1)),
             ParameterBlock("items", BlockRole.ITEM, (dim,), normal(0.1)),
-            ParameterBlock("weights", BlockRole.SHARED, (hidden, 2 * dim), normal(0.3)),
+            ParameterBlock("weights", BlockRole.SHARED, (2 * dim, hidden), normal(0.3)),
             ParameterBlock("offsets", BlockRole.SHARED, (hidden,)),
             ParameterBlock("out", BlockRole.SHARED, (hidden,), normal(0.3)),
         )
 
     def score(self, p, query):
         """Return the logits; the user's half of the layer is computed once."""
-        of_user, of_item = p["weights"].split(self.options.dim, dim=1)
-        hidden = p["users"][query["user"]] @ of_user.T + p["items"][query["items"]] @ of_item.T + p["offsets"]
+        of_user, of_item = p["weights"].split(self.options.dim)
+        hidden = p["users"][query["user"]] @ of_user + p["items"][query["items"]] @ of_item + p["offsets"]
         return hidden.relu() @ p["out"]
 
     def loss(self, p, batch):
@@ -63,36 +63,36 @@ def sizes(options):
 
 
 def score(p, room, shape):
-    """Return the logit; leave the values of the hidden units in `room`."""
+    """Return the logit; leave the values of the hidden units in `room`. Inner loops run over neighbours in memory."""
     dim, hidden = len(p.user), shape[0]
     offsets, out = 2 * dim * hidden, (2 * dim + 1) * hidden
+    for h in range(hidden):
+        room[h] = p.shared[offsets + h]
+    for k in range(dim):
+        for h in range(hidden):
+            room[h] += p.shared[k * hidden + h] * p.user[k] + p.shared[(dim + k) * hidden + h] * p.item[k]
     logit = 0 * p.user[0]
     for h in range(hidden):
-        total, at = p.shared[offsets + h], 2 * dim * h
-        for k in range(dim):
-            total += p.shared[at + k] * p.user[k]
-        for k in range(dim):
-            total += p.shared[at + dim + k] * p.item[k]
-        room[h] = max(total, 0 * total)
+        room[h] = max(room[h], 0 * room[h])
         logit += p.shared[out + h] * room[h]
     return logit
 
 
 def add_gradient(p, error, slopes, room, shape):
-    """Add the derivatives of the logit, times `error`, by back-propagation; one array per loop is fast."""
+    """Add the derivatives of the logit, times `error`, by back-propagation."""
     dim, hidden = len(p.user), shape[0]
     offsets, out = 2 * dim * hidden, (2 * dim + 1) * hidden
     score(p, room, shape)
     for h in range(hidden):
         slopes.shared[out + h] += error * room[h]
-        if room[h] > 0:
-            slope, at = error * p.shared[out + h], 2 * dim * h
-            slopes.shared[offsets + h] += slope
-            for k in range(dim):
-                slopes.shared[at + k] += slope * p.user[k]
-            for k in range(dim):
-                slopes.shared[at + dim + k] += slope * p.item[k]
-            for k in range(dim):
-                slopes.user[k] += slope * p.shared[at + k]
-            for k in range(dim):
-                slopes.item[k] += slope * p.shared[at + dim + k]
+        room[h] = error * p.shared[out + h] * (room[h] > 0)
+        slopes.shared[offsets + h] += room[h]
+    for k in range(dim):
+        of_user, of_item = 0 * error, 0 * error
+        for h in range(hidden):
+            slopes.shared[k * hidden + h] += room[h] * p.user[k]
+            of_user += room[h] * p.shared[k * hidden + h]
+            slopes.shared[(dim + k) * hidden + h] += room[h] * p.item[k]
+            of_item += room[h] * p.shared[(dim + k) * hidden + h]
+        slopes.user[k] += of_user
+        slopes.item[k] += of_item

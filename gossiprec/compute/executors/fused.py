@@ -56,7 +56,8 @@ class FusedExecutor(Executor):
         name, kernels = registry_name(model), model.kernels()
         if kernels is None:
             return name
-        lacking = kernels.missing_feature(training, storage, node_settings.kernel_names, layout)
+        lacking = kernels.missing_part(model)
+        lacking = lacking or kernels.missing_feature(training, storage, node_settings.kernel_names, layout)
         if layout.n_users > 1 and not kernels.all_users:
             lacking = lacking or "rows of all users (protocol.user_table 'averaged')"
         return lacking and f"{name} with {lacking}"

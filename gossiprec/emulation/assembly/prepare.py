@@ -18,7 +18,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.answer_rounds import AnswerRounds
-from gossiprec.compute.executors import Executor
+from gossiprec.compute.executors import EXECUTORS, Executor
 from gossiprec.compute.inbox_reducer import InboxReducer, PartialMerger, SecureReduction, ServerRunner
 from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
@@ -283,6 +283,7 @@ def prepare(
                 prepare_with_cached_kernels(components, schedule, stopwatch, shard) if kept_kernels else None
             )
             prepared = prepared or _assemble(components, schedule, stopwatch, shard)
+            _note_missing_kernels(prepared, progress)
         with stopwatch("compile"):
             compile_kernels(_kernels_of(prepared), progress)
         progress.phase("initialising observers")
@@ -315,6 +316,22 @@ def _load_split(
             progress.phase(f"read {split.source_summary}")
     note_large_deltas(scenario, split, progress)
     return split
+
+
+def _note_missing_kernels(prepared: PreparedRun, progress: Progress) -> None:
+    """Note what keeps a model that has kernels from running compiled."""
+    options, work = prepared.scenario.executor, prepared.executor.work
+    is_free = (
+        options.computing_executor == "auto" and options.device != "cuda" and prepared.mode.nodes_hold_models
+    )
+    if not is_free or prepared.executor.name != "batched" or work.model.kernels() is None:
+        return
+    storage, settings = work.arena.rows.dtype.name, work.node_settings
+    missing = EXECUTORS["fused"].missing_feature(work.model, work.training, storage, settings, work.layout)
+    if missing is not None:
+        progress.note(
+            f"executor: there are no kernels for {missing}; the run takes 'batched', which is 10 to 40 times as slow"
+        )
 
 
 def _assemble(

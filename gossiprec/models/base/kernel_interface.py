@@ -326,6 +326,11 @@ class ModelKernels(ABC):
     def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
         """Return the feature of the settings, storage, ways of training or layout without kernels, or None."""
 
+    @classmethod
+    def missing_part(cls, model: Any) -> str | None:
+        """Return the part of a model, bound to its data, that the kernels do not see, or None."""
+        return None
+
     @abstractmethod
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave: merges, then local updates number ``update_numbers[task]``, none if it is -1."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.base.errors import PluginError
+from gossiprec.models.base.dp_sgd_kernels import PrivacySettings
 from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
     ModelKernels,
@@ -29,6 +29,7 @@ from gossiprec.models.base.kernel_interface import (
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout
 from gossiprec.models.base.template_kernels import FormulaInputs, ModelLoops, specialise_model
 from gossiprec.models.feeds import PointwiseFeed
+from gossiprec.native.jit import as_type
 
 
 class TemplateKernels(ModelKernels):
@@ -37,40 +38,45 @@ class TemplateKernels(ModelKernels):
     loops: ClassVar[ModelLoops]
     sizes_of: ClassVar[Any] = None
     all_users = True
+    apart = frozenset({"private"})
 
     def __init__(self, work: Any) -> None:
         super().__init__(work)
-        name, feed = type(work.model).__name__, type(work.feed)
-        if work.model.constants or (feed is not PointwiseFeed and work.feed.item_columns):
-            found = f"constants {', '.join(work.model.constants)}" if work.model.constants else feed.__name__
-            raise PluginError(
-                f"model: {name}: found {found}; kernels of the template see rows and labelled items only; "
-                "use PointwiseFeed and no constants, or return None from kernels()"
-            )
         self._summed = bool(getattr(work.model.options, "summed", False))
 
     @classmethod
+    def missing_part(cls, model: Any) -> str | None:
+        """Return the constants of a model, or its feed if samples are not labelled items, or None."""
+        if model.constants:
+            return f"constants {', '.join(model.constants)}"
+        return None if model.feed is PointwiseFeed else f"samples from {model.feed.__name__}"
+
+    @classmethod
     def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
-        """Return the storage if rows are not float32, DP-SGD, or private weights, or None."""
+        """Return the storage if rows are not float32, or private weights, or None."""
         if storage != "float32":
             return f"{storage} (executor.storage)"
-        if "private" in ways:
-            return "dp-sgd"
         private = layout.blocks_of_role(BlockRole.PRIVATE)
         return f"the private block {private[0].name!r}" if private else None
 
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave."""
+        inputs = self._inputs(drifts=bool(self.work.node_settings.drift_penalty.any()))
+        self.loops.run_tasks(tasks, TaskColumns.of(program, update_numbers), *self._training(), None, inputs)
+
+    def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
+        """Run local updates with clipped samples and noise."""
+        privacy = PrivacySettings.of(self.work.node_settings)
+        columns = TaskColumns.of(program)
+        self.loops.run_private_tasks(tasks, columns, *self._training(), privacy, self._inputs())
+
+    def _training(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
         work, arena, positives = self.work, self.work.arena, self.work.feed.positives
-        self.loops.run_tasks(
-            tasks,
-            TaskColumns.of(program, update_numbers),
+        return (
             Versions(arena.rows, arena.first, arena.second, arena.steps),
             Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
             TrainingRule.of(work.training, summed=self._summed),
             self.sizes,
-            None,
-            self._inputs(drifts=bool(work.node_settings.drift_penalty.any())),
         )
 
     def predict_scores(self, query: ScoreQuery) -> F32:
@@ -85,7 +91,7 @@ class TemplateKernels(ModelKernels):
     def query_weights(self, items: I32, contexts: I32) -> F32:
         """Return the sizes of the model, for every query."""
         inputs, sizes = self._inputs(), self.sizes
-        numbers = (len(sizes.item_dims), sizes.n_shared, len(inputs.room), *inputs.shape)
+        numbers = (len(sizes.item_dims), sizes.n_shared, len(inputs.room), *self._sizes_of_model()[0])
         return np.tile(np.array(numbers, np.float32), (len(items), 1))
 
     def fit_recipe(self, feed: Any) -> FormulaInputs:
@@ -102,11 +108,14 @@ class TemplateKernels(ModelKernels):
         self.loops.fill_entropies(victims, a, items, self.sizes, self._inputs(), out)
         return out
 
+    def _sizes_of_model(self) -> tuple[Sequence[int], int]:
+        return self.sizes_of(self.work.model.options) if self.sizes_of else ((), 0)
+
     def _inputs(self, *, drifts: bool = False) -> FormulaInputs:
-        shape, room = self.sizes_of(self.work.model.options) if self.sizes_of else ((), 0)
+        shape, room = self._sizes_of_model()
         return FormulaInputs(
             np.empty(room, np.float32),
-            np.array(shape, np.int64),
+            tuple(map(as_type, shape)),
             self._summed,
             self.work.node_settings.drift_penalty,
             np.empty(len(self.item_dims) * self.sizes.n_items if drifts else 0, np.float32),

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
-from gossiprec.base.arrays import F32, I64
+from gossiprec.base.arrays import F32
+from gossiprec.models.base.dp_sgd_kernels import TINY, specialise_private
 from gossiprec.models.base.item_records import (
     NodeRow,
     begin_epoch,
@@ -27,13 +28,14 @@ from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.native.jit import (
     NO_DENORMALS,
     borrow,
+    constants,
     copy_floats,
     inline,
     length,
     noinline,
+    part,
     specialise,
     swap_float_mode,
-    view,
 )
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.lazy_adam import (
@@ -46,6 +48,9 @@ from gossiprec.numerics.lazy_adam import (
 from gossiprec.numerics.merge import Merge, merge_into
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
+
+USER, ITEM, SHARED, OF_USER, OF_ITEM, OF_SHARED, ROOM, SUM = range(8)
+"""The kinds of arrays that a model's functions get; none overlaps another (:func:`gossiprec.native.jit.part`)."""
 
 
 class ScoredRows(NamedTuple):
@@ -73,8 +78,8 @@ class FormulaInputs(NamedTuple):
     ----------
     room : ndarray of float32
         Working memory of one thread, with arbitrary contents.
-    shape : ndarray of int64
-        Sizes that the model chooses.
+    shape : tuple
+        Sizes that the model chooses, by :func:`gossiprec.native.jit.as_type`: the compiler knows them.
     summed : bool
         Whether the loss is the sum over the samples.
     penalty : ndarray of float32, shape (n_nodes,)
@@ -84,7 +89,7 @@ class FormulaInputs(NamedTuple):
     """
 
     room: F32
-    shape: I64
+    shape: tuple[Any, ...]
     summed: bool
     penalty: F32
     starts: F32
@@ -160,27 +165,53 @@ def row_places(node, sizes):
     )
 
 
+@borrow
+def clear(values):
+    """Set all values to zero."""
+    for k in range(len(values)):
+        values[k] = float32(0.0)
+
+
+@borrow
+def sum_of_squares(values):
+    """Return the squared Euclidean norm."""
+    total = float32(0.0)
+    for k in range(len(values)):
+        total += values[k] * values[k]
+    return total
+
+
+@borrow
+def add_scaled(total, factor, values):
+    """Add ``factor * values`` to `total`."""
+    for k in range(len(total)):
+        total[k] += factor * values[k]
+
+
 def fill_gradients(batch, touched, space, rule, sizes, options):
     """Fill the gradients of the batch's records and of the core."""
     dim, item_dim, core, records = length(sizes.dims), length(sizes.item_dims), space.core, space.records
     slope, chance, items, record_of = space.slope, space.chance, space.items, space.record_of
-    span, room, shape = dim + sizes.n_shared, options.room, options.shape
-    user, shared = view(core, 0, dim), view(core, dim, sizes.n_shared)
+    span, shape = dim + sizes.n_shared, constants(options.shape)
+    room = part(options.room, 0, len(options.room), ROOM)
+    user, shared = part(core, 0, dim, USER), part(core, dim, sizes.n_shared, SHARED)
     for k in range(3 * span, 4 * span):
         core[k] = float32(0.0)
     scale = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
     for c in touched:
-        z = score(ScoredRows(user, view(records, 4 * c * item_dim, item_dim), shared), room, shape)
+        z = score(ScoredRows(user, part(records, 4 * c * item_dim, item_dim, ITEM), shared), room, shape)
         slope[c], chance[c] = float32(0.0), scale / (float32(1.0) + np.exp(-z))
     for s in batch:
         c = record_of[items[s]]
         slope[c] += chance[c] - (scale if s % (1 + rule.negatives) == 0 else float32(0.0))
-    of_user, of_shared = view(core, 3 * span, dim), view(core, 3 * span + dim, sizes.n_shared)
+    of_user, of_shared = (
+        part(core, 3 * span, dim, OF_USER),
+        part(core, 3 * span + dim, sizes.n_shared, OF_SHARED),
+    )
     for c in touched:
-        p = ScoredRows(user, view(records, 4 * c * item_dim, item_dim), shared)
-        of_item = view(records, (4 * c + 3) * item_dim, item_dim)
-        for k in range(item_dim):
-            of_item[k] = float32(0.0)
+        p = ScoredRows(user, part(records, 4 * c * item_dim, item_dim, ITEM), shared)
+        of_item = part(records, (4 * c + 3) * item_dim, item_dim, OF_ITEM)
+        clear(of_item)
         add_gradient(p, slope[c], ScoredRows(of_user, of_item, of_shared), room, shape)
 
 
@@ -273,6 +304,32 @@ def train_task(index, columns, versions, samples, rule, sizes, options, space):
     exchange_core(theta, m, v, places, space, sizes, True)
 
 
+def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
+    """Add the batch's clipped gradients to the gradient (:mod:`gossiprec.models.base.dp_sgd_kernels`)."""
+    dim, item_dim, n_shared = length(sizes.dims), length(sizes.item_dims), sizes.n_shared
+    items, small, gradient = space.items, space.small, space.gradient
+    room, shape = part(options.room, 0, len(options.room), ROOM), constants(options.shape)
+    user, shared = part(parts.user, 0, dim, USER), part(parts.shared, 0, n_shared, SHARED)
+    of_user, of_item = part(small, 0, dim, OF_USER), part(small, dim, item_dim, OF_ITEM)
+    of_shared = part(small, dim + item_dim, n_shared, OF_SHARED)
+    first_shared = dim + sizes.n_items * item_dim
+    user_sum, shared_sum = part(gradient, 0, dim, SUM), part(gradient, first_shared, n_shared, SUM)
+    for s in batch:
+        low = items[s] * item_dim
+        p = ScoredRows(user, part(parts.items, low, item_dim, ITEM), shared)
+        clear(of_user)
+        clear(of_item)
+        clear(of_shared)
+        error = float32(1.0) / (float32(1.0) + np.exp(-score(p, room, shape)))
+        error -= float32(1.0) if s % (1 + rule.negatives) == 0 else float32(0.0)
+        add_gradient(p, error, ScoredRows(of_user, of_item, of_shared), room, shape)
+        norm = np.sqrt(sum_of_squares(of_user) + sum_of_squares(of_item) + sum_of_squares(of_shared))
+        factor = min(float32(1.0), clip / (norm + TINY))
+        add_scaled(user_sum, factor, of_user)
+        add_scaled(part(gradient, dim + low, item_dim, SUM), factor, of_item)
+        add_scaled(shared_sum, factor, of_shared)
+
+
 @inline
 def merge_task(index, columns, versions, sizes, merging, space):
     """Merge the deliveries of a task; their weights are known."""
@@ -287,10 +344,11 @@ def merge_task(index, columns, versions, sizes, merging, space):
 
 def fill_scores(user, shared, table, begin, items, sizes, options, out):
     """Fill `out` with the logits of items, of which row j is at ``begin + j * item_width`` of a flat table."""
-    item_dim = length(sizes.item_dims)
+    item_dim, shape = length(sizes.item_dims), constants(options.shape)
+    room = part(options.room, 0, len(options.room), ROOM)
     for j in range(len(items)):
         at = begin + np.int64(items[j]) * item_dim
-        out[j] = score(ScoredRows(user, view(table, at, item_dim), shared), options.room, options.shape)
+        out[j] = score(ScoredRows(user, part(table, at, item_dim, ITEM), shared), room, shape)
 
 
 def score_items(rows, row, user, offsets, items, sizes, options, out):
@@ -298,7 +356,7 @@ def score_items(rows, row, user, offsets, items, sizes, options, out):
     dim = length(sizes.dims)
     for q in range(len(row)):
         theta, places = rows[row[q]], row_places(user[q], sizes)
-        own, shared = view(theta, places.user, dim), view(theta, places.shared, sizes.n_shared)
+        own, shared = part(theta, places.user, dim, USER), part(theta, places.shared, sizes.n_shared, SHARED)
         low, high = offsets[q], offsets[q + 1]
         fill_scores(own, shared, theta, places.items, items[low:high], sizes, options, out[low:high])
 
@@ -313,11 +371,11 @@ def rank_victims(victims, asked, latest, sizes, options):
     for v in range(len(victims.ids)):
         theta, places = victims.rows[victims.row[v]], row_places(0, sizes)
         for a in range(len(asked.n_targets)):
-            shared = view(theta, places.shared, sizes.n_shared)
+            shared = part(theta, places.shared, sizes.n_shared, SHARED)
             if len(victims.shared_of):
-                shared = view(victims.shared_of[a], 0, sizes.n_shared)
+                shared = part(victims.shared_of[a], 0, sizes.n_shared, SHARED)
             items, n = asked.items[offsets[a] : offsets[a + 1]], asked.n_targets[a]
-            user = view(victims.users[a], 0, dim)
+            user = part(victims.users[a], 0, dim, USER)
             fill_scores(user, shared, theta, places.items, items, sizes, options, picked)
             if asked.rules[0] == MEMBERS:
                 for j in range(n):
@@ -333,10 +391,10 @@ def fill_entropies(victims, a, items, sizes, options, out):
     """Fill `out`, (n_victims, n_items), with entropies of items by the victims' items and a's user row."""
     for v in range(len(victims.row)):
         theta, places = victims.rows[victims.row[v]], row_places(0, sizes)
-        shared = view(theta, places.shared, sizes.n_shared)
+        shared = part(theta, places.shared, sizes.n_shared, SHARED)
         if len(victims.shared_of):
-            shared = view(victims.shared_of[a], 0, sizes.n_shared)
-        user = view(victims.users[a], 0, length(sizes.dims))
+            shared = part(victims.shared_of[a], 0, sizes.n_shared, SHARED)
+        user = part(victims.users[a], 0, length(sizes.dims), USER)
         fill_scores(user, shared, theta, places.items, items, sizes, options, out[v])
         for j in range(len(items)):
             out[v, j] = entropy(out[v, j])
@@ -352,13 +410,14 @@ def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scor
         return
     about = queries.weights[0]
     item_dim, n_shared = np.int64(about[0]), np.int64(about[1])
-    room, shape = np.empty(np.int64(about[2]), float32), np.empty(len(about) - N_OF_QUERY, np.int64)
+    memory, shape = np.empty(np.int64(about[2]), float32), np.empty(len(about) - N_OF_QUERY, np.int64)
     for k in range(len(shape)):
         shape[k] = np.int64(about[N_OF_QUERY + k])
-    own, weights = view(user, user_at, dim), view(shared, shared_at, n_shared)
+    room = part(memory, 0, len(memory), ROOM)
+    own, weights = part(user, user_at, dim, USER), part(shared, shared_at, n_shared, SHARED)
     for j in range(len(queries.items)):
         at = dim + np.int64(queries.items[j]) * item_dim
-        scores[j] = score(ScoredRows(own, view(vector, at, item_dim), weights), room, shape)
+        scores[j] = score(ScoredRows(own, part(vector, at, item_dim, ITEM), weights), room, shape)
 
 
 def fit_user(a, rows, row, now, state, recipe, sizes):
@@ -367,14 +426,18 @@ def fit_user(a, rows, row, now, state, recipe, sizes):
     item_dim, places, n_shared = length(sizes.item_dims), row_places(0, sizes), sizes.n_shared
     positives = samples.positives[samples.offsets[node] : samples.offsets[node + 1]]
     n = len(positives) * (1 + FIT_NEGATIVES)
-    items, room = np.empty(n, np.int32), np.empty(len(recipe.room), float32)
+    items, memory = np.empty(n, np.int32), np.empty(len(recipe.room), float32)
     sample_negatives(
         positives, samples.member[node], sizes.n_items, node, state.n_fits[a], FIT_NEGATIVES, samples.seed,
         items,
     )  # fmt: skip
     user, m, v, gradient = state.users[a], np.zeros(dim), np.zeros(dim), np.zeros(dim)
     slopes = np.zeros(dim + item_dim + n_shared, float32)
-    of = ScoredRows(view(slopes, 0, dim), view(slopes, dim, item_dim), view(slopes, dim + item_dim, n_shared))
+    of = ScoredRows(
+        part(slopes, 0, dim, OF_USER), part(slopes, dim, item_dim, OF_ITEM),
+        part(slopes, dim + item_dim, n_shared, OF_SHARED),
+    )  # fmt: skip
+    room, shape = part(memory, 0, len(memory), ROOM), constants(recipe.shape)
     for k in range(dim):
         user[k] = state.start[a, k]
     for step in range(1, FIT_STEPS + 1 if n else 1):
@@ -382,12 +445,13 @@ def fit_user(a, rows, row, now, state, recipe, sizes):
         for s in range(n):
             at = row + places.items + np.int64(items[s]) * item_dim
             p = ScoredRows(
-                view(user, 0, dim), view(rows, at, item_dim), view(rows, row + places.shared, n_shared)
-            )
-            error = float32(1.0) / (float32(1.0) + np.exp(-score(p, room, recipe.shape)))
+                part(user, 0, dim, USER), part(rows, at, item_dim, ITEM),
+                part(rows, row + places.shared, n_shared, SHARED),
+            )  # fmt: skip
+            error = float32(1.0) / (float32(1.0) + np.exp(-score(p, room, shape)))
             if s % (1 + FIT_NEGATIVES) == 0:
                 error -= float32(1.0)
-            add_gradient(p, error, of, room, recipe.shape)
+            add_gradient(p, error, of, room, shape)
         for k in range(dim):
             gradient[k] = slopes[k]
         step_vector(user, m, v, gradient, 1 if recipe.summed else n, step, FIT_RATE)
@@ -399,6 +463,7 @@ class ModelLoops(NamedTuple):
     """The loops for one model."""
 
     run_tasks: Any
+    run_private_tasks: Any
     score_items: Any
     rank_victims: Any
     fill_entropies: Any
@@ -418,6 +483,7 @@ def specialise_model(score: Any, add_gradient: Any) -> ModelLoops:
     scores = specialise(fill_scores, borrow, **of_score)
     return ModelLoops(
         specialise_tasks(new_workspace, specialise(train_task, borrow, run_epoch=epoch), merge_task),
+        specialise_private(specialise(add_clipped_gradients, borrow, **both)),
         specialise(score_items, fill_scores=scores),
         specialise(rank_victims, fill_scores=scores),
         specialise(fill_entropies, fill_scores=scores),

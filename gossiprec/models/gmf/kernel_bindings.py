@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.models.base.dp_sgd_kernels import PrivacySettings, specialise_private
 from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
     ModelKernels,
@@ -21,7 +22,8 @@ from gossiprec.models.base.kernel_interface import (
 )
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.base.task_kernels import specialise_tasks
-from gossiprec.models.gmf import dp_sgd_kernels, kernels, observer_kernels
+from gossiprec.models.gmf import kernels, observer_kernels
+from gossiprec.models.gmf.dp_sgd_kernels import add_clipped_gradients
 
 
 class GMFKernels(ModelKernels):
@@ -51,10 +53,8 @@ class GMFKernels(ModelKernels):
         """Run local updates with a drift penalty, or with clipped samples and noise."""
         settings = self.work.node_settings
         if way == "private":
-            privacy = dp_sgd_kernels.PrivacySettings(
-                settings.drift_penalty, settings.clip_norm, settings.noise_multiplier
-            )
-            dp_sgd_kernels.train_tasks(tasks, TaskColumns.of(program), *self._training(), privacy)
+            run = specialise_private(add_clipped_gradients)
+            run(tasks, TaskColumns.of(program), *self._training(), PrivacySettings.of(settings), None)
             return
         run = specialise_tasks(kernels.new_anchored_workspace, kernels.train_anchored_task)
         penalty = kernels.DriftPenalty(settings.drift_penalty)

@@ -1,0 +1,200 @@
+"""Compiled training of nodes that clip each sample's gradient and add noise (DP-SGD), optionally with a drift penalty.
+
+Noise reaches every number of the model at every step, so nothing is lazy here: the gradient is one flat array ``[user
+| items | shared]``, filled with noise, then the clipped samples are added, then one dense optimizer step follows. The
+loop is a template: :func:`specialise_private` puts a model's own clipped gradients in place of the stub.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.base.arrays import F32, I32
+from gossiprec.native.jit import (
+    NO_DENORMALS,
+    borrow,
+    copy_floats,
+    inline,
+    length,
+    specialise,
+    swap_float_mode,
+)
+from gossiprec.numerics.draw_kernels import fill_noise, new_noise_buffer, sample_negatives, shuffle
+from gossiprec.numerics.lazy_adam import AdamStep, step_range
+from gossiprec.numerics.noise import GROUP
+
+TINY = float32(1e-6)
+"""Added to a norm before dividing by it, as in Opacus: no clipped norm exceeds the bound."""
+
+
+class PrivacySettings(NamedTuple):
+    """Settings of every node: drift penalty, norm to which a sample's gradient is clipped, and noise multiplier."""
+
+    drift_penalty: F32
+    clip_norm: F32
+    noise_multiplier: F32
+
+    @classmethod
+    def of(cls, settings: Any) -> PrivacySettings:
+        """Return them from the :class:`gossiprec.compute.local_update.NodeSettings`."""
+        return cls(settings.drift_penalty, settings.clip_norm, settings.noise_multiplier)
+
+
+class TrainedParts(NamedTuple):
+    """The parts of a model version that a node trains: its user row, the items, and the shared weights."""
+
+    user: F32
+    items: F32
+    shared: F32
+
+
+class PrivateWorkspace(NamedTuple):
+    """The working arrays of a thread.
+
+    Attributes
+    ----------
+    items, order
+        Items of the samples, and order of the samples.
+    gradient
+        ``[user | items | shared]``, and room for the last noise.
+    small, error
+        Room for the gradient of one sample, or for 3 values per number of the user's row if these are more, and for one
+        value per sample.
+    start
+        The item table as the local update began.
+    words
+        Of the noise.
+    no_moments
+        In place of a node's moments under plain gradient descent.
+    """
+
+    items: I32
+    order: I32
+    gradient: F32
+    small: F32
+    error: F32
+    start: F32
+    words: Any
+    no_moments: F32
+
+
+@borrow
+def max_samples(tasks, columns, samples, rule):
+    """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
+    longest = 0
+    for index in tasks:
+        if columns.update[index] >= 0:
+            node = columns.node[index]
+            longest = max(longest, samples.offsets[node + 1] - samples.offsets[node])
+    n = longest * (1 + rule.negatives)
+    return n, n if rule.batch_size == 0 else min(rule.batch_size, n)
+
+
+@inline
+def new_workspace(n, most, versions, rule, sizes):
+    """Return the working arrays for local updates of up to `n` samples in batches of up to `most`."""
+    dim, item_dim = length(sizes.dims), length(sizes.item_dims)
+    table = sizes.n_items * item_dim
+    width = dim + table + sizes.n_shared
+    return PrivateWorkspace(
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty((width + GROUP - 1) // GROUP * GROUP, float32),
+        np.empty(max(3 * dim, dim + item_dim + sizes.n_shared), float32),
+        np.empty(most, float32),
+        np.empty(table, float32),
+        new_noise_buffer(),
+        np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+    )
+
+
+def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
+    """Stand in for the model's: add the batch's clipped gradients to ``space.gradient``."""
+    raise NotImplementedError
+
+
+@inline
+def dp_optimizer_step(theta, first, second, gradient, step, rule):
+    """Take optimizer step number `step` (from 1) on a range of numbers."""
+    if rule.adam:  # with the constants from adam_step, the last number of a row has other last bits
+        rate, beta1, beta2, epsilon = rule.rate, rule.beta1, rule.beta2, float32(rule.epsilon)
+        one, rest1, two, rest2 = float32(beta1), float32(1.0 - beta1), float32(beta2), float32(1.0 - beta2)
+        now = float32(rate / (1.0 - beta1**step))
+        correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
+        adam = AdamStep(now, correction, one, rest1, two, rest2, epsilon)
+        step_range(theta, first, second, gradient, adam)
+    else:
+        for k in range(len(theta)):
+            theta[k] -= float32(rule.rate) * gradient[k]
+
+
+@inline
+def scale_and_anchor(gradient, share, table, start, pull, dim):
+    """Divide by the batch size; then add the pull of all items back to their values at the start of the update."""
+    for k in range(len(gradient)):
+        gradient[k] *= share
+    if pull > float32(0.0):
+        items = gradient[dim : dim + len(table)]
+        for k in range(len(table)):
+            items[k] += pull * (table[k] - start[k])
+
+
+def train_tasks(tasks, columns, versions, samples, rule, sizes, privacy, options):
+    """Run the local updates of tasks after their merges, in place on their target rows (DP-SGD).
+
+    The noisy sum is divided by the batch size even if the loss is `summed`.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    dim, seed, steps = length(sizes.dims), samples.seed, versions.steps
+    begin, n_numbers = sizes.n_users * dim, sizes.n_items * length(sizes.item_dims)
+    shared, end = begin + n_numbers, begin + n_numbers + sizes.n_shared
+    width = dim + n_numbers + sizes.n_shared
+    n, most = max_samples(tasks, columns, samples, rule)
+    space = new_workspace(n, most, versions, rule, sizes)
+    gradient = space.gradient
+    for index in tasks:
+        i, update = columns.node[index], columns.update[index]
+        mine = samples.positives[samples.offsets[i] : samples.offsets[i + 1]]
+        if len(mine) == 0:
+            continue
+        row = versions.rows[columns.target[index]]
+        m, v = (versions.first[i], versions.second[i]) if rule.adam else (space.no_moments, space.no_moments)
+        own = 0 if sizes.n_users == 1 else i * dim
+        parts = TrainedParts(row[own : own + dim], row[begin:shared], row[shared:end])
+        pull, clip = float32(2.0) * privacy.drift_penalty[i], privacy.clip_norm[i]
+        drawn = 0 if rule.once else update
+        sample_negatives(mine, samples.member[i], sizes.n_items, i, drawn, rule.negatives, seed, space.items)
+        count = len(mine) * (1 + rule.negatives)
+        size = count if rule.batch_size == 0 else rule.batch_size
+        copy_floats(space.start, 0, parts.items, 0, n_numbers)
+        for epoch in range(rule.epochs):
+            shuffle(space.order, count, i, update * rule.epochs + epoch, seed, count > size)
+            for low in range(0, count, size):
+                batch = space.order[low : min(count, low + size)]
+                if privacy.noise_multiplier[i] > float32(0.0):
+                    scale = privacy.noise_multiplier[i] * clip
+                    fill_noise(gradient, seed, steps[i], i, scale, space.words)
+                else:
+                    gradient[:] = float32(0.0)
+                add_clipped_gradients(batch, parts, space, rule, sizes, clip, options)
+                share = float32(1.0) / float32(len(batch))
+                scale_and_anchor(gradient[:width], share, parts.items, space.start, pull, dim)
+                steps[i] += 1
+                dp_optimizer_step(
+                    parts.user, m[own : own + dim], v[own : own + dim], gradient[:dim], steps[i], rule
+                )
+                dp_optimizer_step(
+                    row[begin:end], m[begin:end], v[begin:end], gradient[dim:width], steps[i], rule
+                )
+    swap_float_mode(mode)
+
+
+@functools.cache
+def specialise_private(clipped: Any) -> Any:
+    """Return the loop with a model's own clipped gradients in place."""
+    return specialise(train_tasks, add_clipped_gradients=clipped)
