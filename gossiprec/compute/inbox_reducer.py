@@ -431,26 +431,39 @@ class InboxReducer:
     def _reduce(self, program: Program, task: int) -> None:
         entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])
         keep = program.merge_keep[entries]
-        collected, only = entries[keep < 0], np.array([task])
-        receiver, target = self._receivers[int(program.node[task])], program.target[only]
+        receiver = self._receivers[int(program.node[task])]
         if not len(entries) and receiver.serving is None:
             return
-        store = self._store
+        collected = entries[keep < 0]
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
-        own = store.merged_columns(int(program.source[task]))
-        if is_foreign(receiver.rule):
+        found, collected, inbox = self._combine(program, task, collected)
+        if len(inbox):
+            self.n_reduced += 1
+            self.n_small += len(inbox.model_weights) < receiver.rule.enough
+        if receiver.serving is not None:
+            found = self._serve(program, task, found, collected, inbox)
+        store, source, target = self._store, int(program.source[task]), int(program.target[task])
+        keys = merge_keys(program, np.array([task]), self._seed) if store.is_half else None
+        store.store_merged(target, source, found, keys)
+        if receiver.serving is not None:
+            store.attach_extras(target, receiver.serving.extras)
+        program.source[task] = target
+        done = entries[(keep < 0) | (keep == 1)]
+        program.merge_row[done], program.merge_keep[done] = target, 1.0
+
+    def _combine(self, program: Program, task: int, collected: I64) -> tuple[F32, I64, Inbox]:
+        """Return the next version by the rule, the entries that were accepted, and the inbox that may be seen."""
+        receiver = self._receivers[int(program.node[task])]
+        own, foreign = self._store.merged_columns(int(program.source[task])), is_foreign(receiver.rule)
+        if foreign:
             own = np.array(own)
         if receiver.secure is not None:
-            collected = collected[receiver.secure.rounds.rounds_of(program.merge_message[collected]) >= 0]
-        inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
+            answered = receiver.secure.rounds.rounds_of(program.merge_message[collected]) >= 0
+            return self._reduce_sums(program, task, collected[answered], own)
+        inbox = self._inbox(program, collected, receiver, copies=foreign)
         found = None
-        if receiver.secure is not None:
-            finite = inbox.is_finite
-            if not finite.all():
-                self._refuse(program, task, collected[~finite])
-            found, inbox = self._reduce_sums(program, task, collected, own, inbox)
-        elif self._is_partial is not None:
+        if self._is_partial is not None:
             valid = are_valid_parts(inbox, self._is_partial[program.merge_sender[collected]])
             if not valid.all():
                 self._refuse(program, task, collected[~valid])
@@ -460,55 +473,53 @@ class InboxReducer:
         elif receiver.rule.propagates_nonfinite:
             with np.errstate(invalid="ignore"):  # the result is checked below
                 found = _checked(receiver, own, inbox)
-        if found is None or (receiver.secure is None and not are_all_finite(found)):
-            finite = inbox.is_finite
-            if not finite.all():
-                self._refuse(program, task, collected[~finite])
-                collected = collected[finite]
-                inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
-            found = _checked(receiver, own, inbox)
-            if len(inbox) and not are_all_finite(found):
-                node, at = int(program.node[task]), self._arrived_at[program.merge_message[collected]].max()
-                raise ScenarioError(
-                    f"node {node}: the aggregator {receiver.name!r} returned NaN or infinite values at time "
-                    f"{at:.6g} for finite models; lower training.learning_rate, or the learning rates of the "
-                    "rule"
-                )
-        if len(inbox):
-            self.n_reduced += 1
-            self.n_small += len(inbox.model_weights) < receiver.rule.enough
-        if receiver.serving is not None:
-            clients = program.merge_sender[collected].astype(np.int64)
-            users = store.uploaded_users(program.merge_row[collected])
-            foreign = receiver.serving.is_foreign
-            if receiver.secure is None and (foreign or is_foreign(receiver.rule)):
-                inbox = self._inbox(program, collected, receiver, copies=foreign)
-            if foreign:
-                found, users = np.array(found), copy_data(users)
-            found = receiver.serving.run_round(
-                int(program.source[task]), found, ClientAnswers(clients, inbox, users)
+        if found is not None and are_all_finite(found):
+            return found, collected, inbox
+        finite = inbox.is_finite
+        if not finite.all():
+            self._refuse(program, task, collected[~finite])
+            collected = collected[finite]
+            inbox = self._inbox(program, collected, receiver, copies=foreign)
+        found = _checked(receiver, own, inbox)
+        if len(inbox) and not are_all_finite(found):
+            node, at = int(program.node[task]), self._arrived_at[program.merge_message[collected]].max()
+            raise ScenarioError(
+                f"node {node}: the aggregator {receiver.name!r} returned NaN or infinite values at time "
+                f"{at:.6g} for finite models; lower training.learning_rate, or the learning rates of the rule"
             )
-        keys = merge_keys(program, only, self._seed) if store.is_half else None
-        store.store_merged(int(target[0]), int(program.source[task]), found, keys)
-        if receiver.serving is not None:
-            store.attach_extras(int(target[0]), receiver.serving.extras)
-        program.source[task] = target[0]
-        done = entries[(keep < 0) | (keep == 1)]
-        program.merge_row[done], program.merge_keep[done] = target[0], 1.0
+        return found, collected, inbox
 
-    def _reduce_sums(
-        self, program: Program, task: int, collected: I64, own: F32, inbox: Inbox
-    ) -> tuple[F32, Inbox]:
-        """Return the next version and the inbox that the receiver may see, by the sum of a round."""
+    def _serve(self, program: Program, task: int, found: F32, collected: I64, inbox: Inbox) -> F32:
+        """Return the version that a coordinator's server makes of the version of its rule."""
+        receiver = self._receivers[int(program.node[task])]
+        assert receiver.serving is not None
+        clients = program.merge_sender[collected].astype(np.int64)
+        users = self._store.uploaded_users(program.merge_row[collected])
+        foreign = receiver.serving.is_foreign
+        if receiver.secure is None and (foreign or is_foreign(receiver.rule)):
+            inbox = self._inbox(program, collected, receiver, copies=foreign)
+        if foreign:
+            found, users = np.array(found), copy_data(users)
+        return receiver.serving.run_round(
+            int(program.source[task]), found, ClientAnswers(clients, inbox, users)
+        )
+
+    def _reduce_sums(self, program: Program, task: int, collected: I64, own: F32) -> tuple[F32, I64, Inbox]:
+        """Do what :meth:`_combine` does for a receiver that only learns the sum of a round."""
         node = int(program.node[task])
         receiver = self._receivers[node]
         assert receiver.secure is not None
+        inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
+        finite = inbox.is_finite
+        if not finite.all():
+            self._refuse(program, task, collected[~finite])
         if not len(inbox):
-            return own, inbox
+            return own, collected, inbox
         messages = program.merge_message[collected]
         clients = program.merge_sender[collected].astype(np.int64)
         answers = Answers(node, messages, clients, receiver.secure.rounds.rounds_of(messages))
-        return receiver.secure.reduce(receiver.rule, own, inbox, answers)
+        found, seen = receiver.secure.reduce(receiver.rule, own, inbox, answers)
+        return found, collected, seen
 
     def _inbox(self, program: Program, collected: I64, receiver: ReceiverConfig, *, copies: bool) -> Inbox:
         rows, weights = program.merge_row[collected], program.merge_weight[collected]

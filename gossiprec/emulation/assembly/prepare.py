@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,13 @@ from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.executors import EXECUTORS, Executor
-from gossiprec.compute.inbox_reducer import InboxReducer, PartialMerger, SecureReduction, ServerRunner
+from gossiprec.compute.inbox_reducer import (
+    InboxReducer,
+    PartialMerger,
+    ReceiverConfig,
+    SecureReduction,
+    ServerRunner,
+)
 from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
@@ -27,6 +33,7 @@ from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER
 from gossiprec.compute.secure_sums import EXCHANGES, SecureSum
 from gossiprec.compute.shards import ShardContext
+from gossiprec.compute.store import Store
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import (
@@ -345,7 +352,7 @@ def _assemble(
     needed = process_bytes(inputs.extent, inputs.training_executor) | estimate.bytes
     check_memory(needed)
     executor = components.mode.make_executor(components, inputs.outline, divided=shard is not None)
-    store, seed, coordinator = executor.store, components.scenario.seed, components.protocol.n_users
+    store, seed = executor.store, components.scenario.seed
     threads = ThreadPool(thread_count(components.scenario) if executor.parallel else 1)
     store.threads = threads
     if components.recommender is not None:
@@ -362,33 +369,22 @@ def _assemble(
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
     views = make_partial_views(components, attacks)
     meters = make_hooks(components, attacks, deliveries, weigh, views)
-    rounds, sums = make_answer_rounds(components.scenario, components.protocol), make_sum_settings(components)
+    rounds = make_answer_rounds(components.scenario, components.protocol)
     for meter in meters if rounds else ():
-        meter.hide_node(coordinator)
+        meter.hide_node(components.protocol.n_users)
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
     if shard is not None:
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
         shard.set_owners(shard_of, keeps_first=components.scenario.churn.model == "reset")
     components.mode.write_first_models(components, executor, None if shard is None else shard.parts.own_nodes)
     components.give_root_data(executor)
-    receivers, serving = components.receivers, None
-    if components.server is not None:
-        serving = ServerRunner(components.server, coordinator, store, seed)
-        receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
-    if rounds is not None and sums is not None:
-        secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
-        receivers = {**receivers, coordinator: replace(receivers[coordinator], secure=secure)}
-    encoder, merger, push_rounds = None, None, make_push_log(components)
-    if push_rounds is not None:
-        forgeries = make_forgeries(components, executor)
-        answers = {
-            node: meter.answer
-            for meter in meters
-            if isinstance(meter, AdversaryHook)
-            for node in meter.attack.nodes.tolist()
-        }
-        encoder = MessageEncoder(components.outgoing, executor, push_rounds, forgeries, answers)
-    partial = components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training)
+    receivers, serving = _coordinate(components, store, rounds, meters)
+    push_rounds = make_push_log(components)
+    encoder = None if push_rounds is None else _make_encoder(components, executor, push_rounds, meters)
+    partial, merger = (
+        components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training),
+        None,
+    )
     if partial.any():
         has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))
         merger = PartialMerger(partial, has_inbox, executor.work.arena, seed)
@@ -399,6 +395,36 @@ def _assemble(
         partial_merger=merger, partial_views=views, push_rounds=push_rounds, answer_rounds=rounds,
         serving=serving, shard=shard,
     )  # fmt: skip
+
+
+def _coordinate(
+    components: RunComponents, store: Store, rounds: AnswerRounds | None, meters: Sequence[AttackHook]
+) -> tuple[dict[int, ReceiverConfig], ServerRunner | None]:
+    """Return how each node reduces what it received, with the server and the secure sums of a coordinator."""
+    receivers, coordinator = components.receivers, components.protocol.n_users
+    serving, sums = None, make_sum_settings(components)
+    if components.server is not None:
+        serving = ServerRunner(components.server, coordinator, store, components.scenario.seed)
+        receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
+    if rounds is not None and sums is not None:
+        secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
+        receivers = {**receivers, coordinator: replace(receivers[coordinator], secure=secure)}
+    return receivers, serving
+
+
+def _make_encoder(
+    components: RunComponents, executor: Executor, push_rounds: PushLog, meters: Sequence[AttackHook]
+) -> MessageEncoder:
+    """Return the encoder of messages that differ between receivers, with the forgeries of the adversaries."""
+    answers = {
+        node: meter.answer
+        for meter in meters
+        if isinstance(meter, AdversaryHook)
+        for node in meter.attack.nodes.tolist()
+    }
+    return MessageEncoder(
+        components.outgoing, executor, push_rounds, make_forgeries(components, executor), answers
+    )
 
 
 def _kernels_of(prepared: PreparedRun) -> list[Part]:
