@@ -67,11 +67,24 @@ def world(rounds: int, threads: int) -> Scenario:
 
 
 class History(NamedTuple):
-    """The samples of a client, without padding."""
+    """The samples of a client, without padding.
+
+    Attributes
+    ----------
+    previous, candidates : Tensor
+        Items: the inputs by position, and all that occur as a positive or negative, ascending.
+    wanted : Tensor
+        Place of each position's positive among the candidates.
+    allowed : Tensor, positions x candidates
+        Whether a candidate is a positive of the client or a negative of the position.
+    keep : Tensor
+        What dropout leaves of each input.
+    """
 
     previous: Tensor
+    candidates: Tensor
     wanted: Tensor
-    others: Tensor
+    allowed: Tensor
     keep: Tensor
 
 
@@ -84,12 +97,11 @@ class Client(Module):
         self.recurrence, self.dense = copy.deepcopy(recurrence), copy.deepcopy(dense)
 
     def loss(self, samples: History) -> Tensor:
-        """Return the softmax loss of each item against all others of the sequence, and negatives."""
+        """Return the softmax loss of each item against all others of the sequence, and its negatives."""
         inputs = self.items(samples.previous) * samples.keep
         states = self.dense(self.recurrence(inputs)[0])
-        candidates = torch.cat([samples.wanted, samples.others]).unique()
-        logits = states @ self.items(candidates).T
-        return cross_entropy(logits, torch.searchsorted(candidates, samples.wanted))
+        logits = states @ self.items(samples.candidates).T
+        return cross_entropy(logits.masked_fill(~samples.allowed, -torch.inf), samples.wanted)
 
 
 class Clients:
@@ -152,20 +164,24 @@ class Clients:
         drawn = work.feed.samples(task.node, update=0, negatives=work.training.negatives, seed=work.seed)
         columns = self._trainer.transformed_samples(task, drawn)
         keep = work.draw_for_step(task.node, 0, 0, columns)[1]["keep"][0]
-        there, others = columns["items"][0] >= 0, columns["negatives"][0]
-        parts = (columns["previous"][0][there], columns["items"][0][there], others[others >= 0])
-        return History(*(torch.from_numpy(part).long() for part in parts), torch.from_numpy(keep[there]))
+        there = columns["items"][0] >= 0
+        previous, positives, negatives = (columns[of][0][there] for of in ("previous", "items", "negatives"))
+        candidates = np.unique(np.append(positives, negatives[negatives >= 0]))
+        allowed = np.isin(candidates, positives) | (candidates == negatives[..., None]).any(axis=1)
+        items = (previous, candidates, np.searchsorted(candidates, positives))
+        return History(
+            *(torch.from_numpy(each).long() for each in items),
+            torch.from_numpy(allowed),
+            torch.from_numpy(keep[there]),
+        )
 
     def naive(self, samples: Sequence[History], *, touched: bool) -> Iterator[F32]:
         """Train one after the other, with all items or only touched ones; yield dense weights."""
         for each in samples:
             items, mine = self._items, each
             if touched:
-                kept, places = torch.cat(each[:3]).unique(return_inverse=True)
-                items, mine = (
-                    items[kept],
-                    History(*places.split([len(part) for part in each[:3]]), each.keep),
-                )
+                kept, places = torch.cat(each[:2]).unique(return_inverse=True)
+                items, mine = items[kept], History(*places.split([len(part) for part in each[:2]]), *each[2:])
             client = Client(items, self._recurrence, self._dense)
             descent = torch.optim.SGD(client.parameters(), lr=1.0)
             torch.autograd.backward(client.loss(mine))
