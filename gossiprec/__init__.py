@@ -33,6 +33,7 @@ _find_old_paths()
 __all__ = [
     "__version__",
     "counterfactual",
+    "influence",
     "open_run",
     "open_study",
     "prepare",
@@ -48,6 +49,7 @@ _LAZY = {
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
     "counterfactual": "gossiprec.emulation.run.counterfactual",
+    "influence": "gossiprec.emulation.run.influence",
     "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.api",
 }

@@ -1,13 +1,16 @@
-"""``gossiprec counterfactual``: a run without the data of some users."""
+"""``gossiprec counterfactual`` and ``influence``: a run without some users' data, and what these changed."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, OutputOptions, collect_options
-from gossiprec.cli.progress import progress_display
+from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, OutputOptions, collect_options
+from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
 
 @click.command()
@@ -61,3 +64,58 @@ def counterfactual(
             run, users, out=out, progress=progress, graceful_stop=True, use_cached_kernels=True
         )
     context.exit(finish_run(done, output, plots=bool(done.scenario.get("plots"))))
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("other", metavar="COUNTERFACTUAL", type=click.Path(path_type=Path))
+@click.option(
+    "-k", default=20, show_default=True, type=click.IntRange(min=1), help="Length of the compared lists."
+)
+@JSON
+@QUIET
+def influence(run: Path, other: Path, k: int, as_json: bool, quiet: bool) -> None:
+    """Report what the data left out of COUNTERFACTUAL changed for other users of RUN.
+
+    \b
+    gossiprec influence runs/rand-gossip-s1 runs/rand-gossip-s1-without-195
+
+    Both scenarios are run again in a temporary directory, because run directories hold no models. Values are means
+    over the users at a number of hops: the fewest messages in a row by which the data can have reached them.
+    """  # noqa: D301
+    from gossiprec.emulation.run.influence import influence as measure_influence
+
+    with progress_display(quiet=quiet) as progress:
+        found = measure_influence(run, other, k=k, progress=progress)
+    with ignore_closed_pipe():
+        if as_json:
+            users = {name: column.tolist() for name, column in found.columns().items()}
+            by_user = {"user": found.users.tolist(), "hops": found.hops.tolist(), **users}
+            facts = {"k": found.k, "by_hops": found.table(), "by_user": by_user}
+            _print_json(facts)
+        else:
+            columns = {f"hops: {row.pop('hops'):g}": row for row in found.table()}
+            _print_table("Influence on other users, by hops from the data", columns)
+
+
+def _print_json(facts: Mapping[str, Any]) -> None:
+    from gossiprec.runs.manifest import to_plain
+
+    click.echo(json.dumps(to_plain(facts), allow_nan=False))
+
+
+def _print_table(title: str, columns: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print columns, by heading, that have the same keys."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from gossiprec.cli.summary_text import WIDTH
+
+    table = Table("", title=title, title_justify="left")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for name in next(iter(columns.values())):
+        values = (column[name] for column in columns.values())
+        texts = (f"{value:.3g}" if isinstance(value, float) else f"{value:,}" for value in values)
+        table.add_row(name.replace("[", "\\["), *texts)
+    Console(highlight=False, width=WIDTH).print(table)

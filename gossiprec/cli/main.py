@@ -25,6 +25,7 @@ COMMANDS = {
     "resume": "simulate",
     "replay": "simulate",
     "counterfactual": "counterfactual",
+    "influence": "counterfactual",
     "study": "study",
     "scenario": "scenario",
     "topology": "topology",

@@ -56,3 +56,19 @@ def test_bad_users_are_one_message(run, capsys, arguments, words):
     assert code == 2
     assert words in said
     assert "Traceback" not in said
+
+
+def test_influence_is_a_table_by_hops_or_json_by_user(run, capsys):
+    without = f"{run}-without-2"
+    assert invoke(capsys, "counterfactual", run, "--without", "bob", "-q")[0] == 0
+    code, printed, _ = invoke(capsys, "influence", run, without, "-k", "3", "-q", "--json")
+    assert code == 0
+    found = json.loads(printed)
+    assert found["by_user"]["user"] == [0, 1, 3]
+    assert sum(row["users"] for row in found["by_hops"]) == 3
+    printed = invoke(capsys, "influence", run, without, "-k", "3", "-q")[1]
+    assert "overlap@3" in printed
+    assert "hops: 1" in printed
+    code, _, said = invoke(capsys, "influence", run, run, "-q")
+    assert code == 2
+    assert "gossiprec counterfactual" in said

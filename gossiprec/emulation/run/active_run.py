@@ -13,7 +13,7 @@ import numpy as np
 
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
-from gossiprec.base.arrays import F32
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
@@ -462,6 +462,10 @@ class ActiveRun:
             prepared.shard.bring(nodes)
         row: F32 = prepared.executor.store.models(prepared.planner.current_rows, nodes)[0].astype(np.float32)
         return row
+
+    def scores(self, users: I64) -> F32:
+        """Return the scores of all items by the present models of some users before their test items."""
+        return self._utility.scores_of_all(self.prepared.planner.current_rows, users, "test")
 
     def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()

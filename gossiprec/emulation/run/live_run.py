@@ -12,8 +12,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import F32
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import LogError, ScenarioError
+from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.progress import StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun, Report
 from gossiprec.emulation.run.execution import (
@@ -189,6 +190,20 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             if self.report is None:
                 raise ScenarioError("model: the other shards have not begun; call step() first")
         return _blocks(prepared.layout, self._active.model(node))
+
+    @property
+    def prepared(self) -> PreparedRun:
+        """The parts of the run: data, network, executor and models."""
+        return self._active.prepared
+
+    def scores(self, users: I64) -> F32:
+        """Return the scores of all items by the present models of some users, shape (n_users, n_items).
+
+        Parameters
+        ----------
+        users : ndarray of int64, shape (n_users,)
+        """
+        return self._active.scores(users)
 
     def change(self, option: str, value: Any) -> None:
         """Change an option of training from here on; the manifest and the log record it.

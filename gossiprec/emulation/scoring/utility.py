@@ -261,7 +261,7 @@ class UtilityEvaluator:
 
     def _scoring(self, current: I64) -> tuple[Callable[[I64, str], F32], Callable[[I64, Ragged], F32]]:
         """Return the functions that score items by the present models."""
-        return partial(self._scores_of_all, current), partial(self._scores_of_candidates, current)
+        return partial(self.scores_of_all, current), partial(self._scores_of_candidates, current)
 
     def _inputs(
         self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
@@ -365,8 +365,16 @@ class UtilityEvaluator:
         self._tied.append(users[level])
         return scores
 
-    def _scores_of_all(self, current: I64, users: I64, part: str) -> F32:
-        """Return the scores of all items by the users' own models before a part, shape (n_users, n_items)."""
+    def scores_of_all(self, current: I64, users: I64, part: str) -> F32:
+        """Return the scores of all items by the users' own models before a part, shape (n_users, n_items).
+
+        Parameters
+        ----------
+        current : ndarray of int64, shape (n_nodes,)
+            The row of each node's present model.
+        users : ndarray of int64, shape (n_users,)
+        part : str
+        """
         contexts = {name: column[users] for name, column in self._before_next.items()}
         models = self._executor.store.scoring_view(current, users)
         histories = {name: column[users] for name, column in self._histories[part].items()}

@@ -1,0 +1,344 @@
+"""Measures of influence: what the data of some users changed in the models and lists of the others."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import LogError, ScenarioError
+from gossiprec.data.split import Split
+from gossiprec.emulation.progress import Progress
+from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
+from gossiprec.emulation.run.live_run import LiveRun, prepare
+from gossiprec.measures.ranking import nanmean, top_items
+from gossiprec.runs import Run, open_run
+from gossiprec.runs.reader import Columns
+from gossiprec.scenario import Scenario
+
+BLOCK = 256
+"""Number of users of whom all item scores are held."""
+
+
+@dataclass(frozen=True)
+class ModelDifferences:
+    """The differences between the models of the same users in two runs.
+
+    Attributes
+    ----------
+    users : ndarray of int64, shape (n,)
+        Ascending.
+    k : int
+        Length of the compared lists.
+    distance : ndarray of float64, shape (n,)
+        Euclidean distance of the models.
+    relative : ndarray of float64, shape (n,)
+        Distance as a fraction of the norm of the first model.
+    blocks : dict of str to ndarray of float64, shape (n,)
+        Distance of each block of the models.
+    overlap : ndarray of float64, shape (n,)
+        Fraction of the first run's list that is also in the second run's.
+    rank_change : ndarray of float64, shape (n,)
+        Mean number of ranks by which an item of the first run's list moved.
+    recall_change : ndarray of float64, shape (n,)
+        recall@k of the second run minus that of the first; NaN for users without test items.
+    """
+
+    users: I64
+    k: int
+    distance: F64
+    relative: F64
+    blocks: dict[str, F64]
+    overlap: F64
+    rank_change: F64
+    recall_change: F64
+
+    def columns(self) -> dict[str, F64]:
+        """Return all measures by name; blocks are named ``distance[NAME]``."""
+        return {
+            "distance": self.distance,
+            "relative": self.relative,
+            **{f"distance[{name}]": found for name, found in self.blocks.items()},
+            f"overlap@{self.k}": self.overlap,
+            f"rank_change@{self.k}": self.rank_change,
+            f"recall_change@{self.k}": self.recall_change,
+        }
+
+
+@dataclass(frozen=True)
+class Influence(ModelDifferences):
+    """The differences of other users' models and lists between a run and its counterfactual.
+
+    Attributes
+    ----------
+    hops : ndarray of float64, shape (n,)
+        Fewest messages in a row by which the data of a user left out can have reached each user; infinite if they
+        cannot.
+    """
+
+    hops: F64
+
+    def table(self) -> list[dict[str, float]]:
+        """Return the means by number of hops, nearest first: `hops`, `users` and each measure."""
+        rows = []
+        for hops in np.unique(self.hops).tolist():
+            chosen = self.hops == hops
+            means = {name: nanmean(found[chosen]) for name, found in self.columns().items()}
+            rows.append({"hops": hops, "users": int(chosen.sum()), **means})
+        return rows
+
+
+def influence(
+    path: str | os.PathLike[str],
+    counterfactual: str | os.PathLike[str],
+    *,
+    k: int = 20,
+    progress: Progress | None = None,
+) -> Influence:
+    """Return the influence of the data that a counterfactual run leaves out on the other users, at the end of a run.
+
+    Run directories hold no models, so both scenarios are run again, without observers, in a temporary directory. Each
+    must give the log of its run again.
+
+    Parameters
+    ----------
+    path, counterfactual : path
+        The directories of a run and of :func:`gossiprec.counterfactual`.
+    k : int
+        Length of the lists of recommendations.
+    progress : Progress, optional
+        Receives progress messages.
+
+    Raises
+    ------
+    ScenarioError
+        If the second run is no counterfactual of the first, or `k` is not from 1 to the number of items.
+    LogError
+        If a run cannot be repeated (:func:`gossiprec.counterfactual`), or gives another log.
+    GossipRecError
+        As in :func:`gossiprec.simulate`.
+    """
+    pair = CounterfactualPair.of(path, counterfactual, k)
+    with ExitStack() as stack:
+        first, second = pair.repeat(stack, progress)
+        found = compare_models(first, second, np.flatnonzero(second.prepared.split.train.sizes), k)
+    hops = transfer_hops(
+        pair.runs[0].events("message"), pair.removed, n_nodes=first.prepared.protocol.n_nodes
+    )
+    return Influence(**vars(found), hops=hops[found.users])
+
+
+@dataclass(frozen=True)
+class CounterfactualPair:
+    """A run and its counterfactual.
+
+    Attributes
+    ----------
+    runs : list of Run
+    scenarios : list of Scenario
+    removed : list of int
+        Node ids of the users of whom only the first run has data.
+    """
+
+    runs: list[Run]
+    scenarios: list[Scenario]
+    removed: list[int]
+
+    @classmethod
+    def of(
+        cls, path: str | os.PathLike[str], counterfactual: str | os.PathLike[str], k: int
+    ) -> CounterfactualPair:
+        """Return two runs after a check that they are a pair, and that lists of k items can be compared."""
+        runs = [open_run(path), open_run(counterfactual)]
+        scenarios = [comparable_scenario(run) for run in runs]
+        removed, n_items = _removed(runs, scenarios), (runs[0].summary or {})["items"]
+        if not 1 <= k <= n_items:
+            raise ScenarioError(
+                f"k: found {k}; expected a length of lists from 1 to {n_items}, the number of items"
+            )
+        return cls(runs, scenarios, removed)
+
+    def repeat(self, stack: ExitStack, progress: Progress | None) -> list[LiveRun]:
+        """Run both scenarios again to their ends, in a directory that exists until the stack is closed.
+
+        Raises
+        ------
+        LogError
+            If one gives another log than its run.
+        """
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        live = []
+        for number, (run, scenario) in enumerate(zip(self.runs, self.scenarios, strict=True)):
+            again = stack.enter_context(prepare_alone(scenario, folder / str(number), progress))
+            check_same_log(run, again.finish())
+            live.append(again)
+        return live
+
+
+def _removed(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[int]:
+    """Return the node ids of the users of whom only the first run has data."""
+    plain: list[dict[str, Any]] = []
+    for scenario in scenarios:
+        own = scenario.resolved()
+        own["dataset"].pop("without", None)
+        plain.append(
+            {
+                key: value
+                for key, value in own.items()
+                if key not in ("name", "executor", "checkpoint", "plots")
+            }
+        )
+    before, after = (
+        set(find_users(run, scenario.dataset.without)) for run, scenario in zip(runs, scenarios, strict=True)
+    )
+    if plain[0] != plain[1] or not before < after:
+        differs = next((key for key in plain[0] if plain[0][key] != plain[1].get(key)), "dataset.without")
+        raise ScenarioError(
+            f"{runs[1].path}: is not {runs[0].path} without the data of some users: they differ in {differs}; make it "
+            f"with: gossiprec counterfactual {runs[0].path} --without USER"
+        )
+    return sorted(after - before)
+
+
+def prepare_alone(scenario: Scenario, path: Path, progress: Progress | None) -> LiveRun:
+    """Prepare the run of a scenario without observers, which change nothing, and on one process."""
+    executor = scenario.executor
+    if executor.shards > 1:
+        single = {"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
+        executor = executor.model_copy(update=single)
+    alone = scenario.with_(observers=(), executor=executor)
+    return prepare(alone, out=path, progress=progress) if progress else prepare(alone, out=path)
+
+
+def check_same_log(run: Run, again: Run) -> None:
+    """Refuse a repetition that gave another log.
+
+    Raises
+    ------
+    LogError
+    """
+    if run.manifest["log_digest"] != again.manifest["log_digest"]:
+        raise LogError(
+            f"{run.path}: running its scenario again gave another log; expected the same one; find the first "
+            f"difference with: gossiprec replay {run.path}"
+        )
+
+
+def compare_models(first: LiveRun, second: LiveRun, users: I64, k: int) -> ModelDifferences:
+    """Return the differences between the models and lists of some users in two runs of the same network.
+
+    Parameters
+    ----------
+    first, second : LiveRun
+        At a report.
+    users : ndarray of int64, shape (n,)
+        Users with data in both, ascending.
+    k : int
+    """
+    distances: dict[str, list[float]] = {}
+    norms: list[float] = []
+    for user in users.tolist():
+        before, after = first.model(user), second.model(user)
+        for name, block in before.items():
+            gap = after[name].astype(np.float64) - block
+            distances.setdefault(name, []).append(float(np.linalg.norm(gap)))
+        norms.append(
+            math.hypot(*(float(np.linalg.norm(block.astype(np.float64))) for block in before.values()))
+        )
+    blocks = {name: np.array(found) for name, found in distances.items()}
+    distance = np.sqrt(np.sum([found**2 for found in blocks.values()], axis=0))
+    lists = [
+        _compare_lists(first, second, users[low : low + BLOCK], k) for low in range(0, len(users), BLOCK)
+    ]
+    overlap, moved, recall = (np.concatenate(found) for found in zip(*lists, strict=True))
+    norm = np.array(norms)
+    relative = np.divide(distance, norm, out=np.full_like(norm, np.nan), where=norm > 0)
+    return ModelDifferences(users, k, distance, relative, blocks, overlap, moved, recall)
+
+
+def _compare_lists(first: LiveRun, second: LiveRun, users: I64, k: int) -> tuple[F64, F64, F64]:
+    """Return overlap, mean change of rank, and change of recall of the lists of some users."""
+    data = first.prepared.split
+    unseen = ~_members(data, users, *first.prepared.scenario.evaluate.mask.split("+"))
+    tests = _members(data, users, "test") & unseen
+    scores = [run.scores(users) for run in (first, second)]
+    tops = [top_items(found, unseen, k) for found in scores]
+    ranks = [_ranks(found, unseen) for found in scores]
+    listed = [_mark(top, unseen.shape) for top in tops]
+    length = listed[0].sum(axis=1)
+    common = (listed[0] & listed[1]).sum(axis=1)
+    moved = np.where(listed[0], np.abs(ranks[0] - ranks[1]), 0).sum(axis=1)
+    n_tests = tests.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        recalls = [(found & tests).sum(axis=1) / n_tests for found in listed]
+        return common / length, moved / length, recalls[1] - recalls[0]
+
+
+def _members(data: Split, users: I64, *parts: str) -> Bools:
+    """Return which items are in some parts of the users' data, shape (n_users, n_items)."""
+    found = np.zeros((len(users), data.n_items), np.bool_)
+    for row, user in zip(found, users.tolist(), strict=True):
+        for part in parts:
+            row[getattr(data, part)[user]] = True
+    return found
+
+
+def _ranks(scores: np.typing.NDArray[np.floating[Any]], candidates: Bools) -> I64:
+    """Return the rank of each item among the candidates of its row; ties go to the lower id."""
+    order = np.argsort(-np.where(candidates & ~np.isnan(scores), scores, -np.inf), axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(order.shape[1])[None, :], axis=1)
+    return ranks
+
+
+def _mark(top: np.typing.NDArray[np.integer[Any]], shape: tuple[int, ...]) -> Bools:
+    found = np.zeros(shape, np.bool_)
+    row, column = np.nonzero(top >= 0)
+    found[row, top[row, column]] = True
+    return found
+
+
+def transfer_hops(messages: Columns, sources: Sequence[int], *, n_nodes: int) -> F64:
+    """Return the fewest messages in a row that lead from a source to each node in the order of time.
+
+    A message continues a chain if it left its sender when the message before it had arrived. The hops of a source are
+    0, those of a node that no chain reaches infinite.
+
+    Parameters
+    ----------
+    messages : mapping of str to ndarray
+        The delivered messages of the event log.
+    sources : sequence of int
+    n_nodes : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n_nodes,)
+    """
+    since: list[list[float]] = [[] for _ in range(n_nodes)]
+    hops: list[list[float]] = [[] for _ in range(n_nodes)]
+    for node in sources:
+        since[node].append(-math.inf)
+        hops[node].append(0.0)
+    for time, sender, receiver, sent_at in _by_arrival(messages):
+        place = bisect_right(since[sender], sent_at)
+        if place and hops[sender][place - 1] + 1 < (hops[receiver][-1] if hops[receiver] else math.inf):
+            since[receiver].append(time)
+            hops[receiver].append(hops[sender][place - 1] + 1)
+    return np.array([found[-1] if found else math.inf for found in hops])
+
+
+def _by_arrival(messages: Mapping[str, Any]) -> Iterator[tuple[float, int, int, float]]:
+    """Yield the messages by arrival; of messages that arrive when they leave, in the order of the log."""
+    order = np.argsort(messages["time"], kind="stable")
+    columns = (messages[name][order].tolist() for name in ("time", "sender", "receiver", "sent_at"))
+    return zip(*columns, strict=True)
