@@ -4,7 +4,7 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 :func:`prepare` runs a scenario in steps.
 :func:`study` runs many variants of a scenario, and :func:`open_study` reads their results.
 :func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
-:func:`counterfactual` runs a scenario again without the data of some users.
+:func:`counterfactual` runs a scenario again without the data of some users, and :func:`influence` compares the two.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.emulation.run.counterfactual import counterfactual
+    from gossiprec.emulation.run.influence import influence
     from gossiprec.emulation.run.live_run import prepare
     from gossiprec.runs import open_run
     from gossiprec.study.api import open_study, study
