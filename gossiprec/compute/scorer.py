@@ -20,7 +20,6 @@ from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import old_members
 
 
-@old_members(plain="is_plain", trained="train_like_node")
 class ImitatedNodes:
     """Nodes that an attack imitates, with data of its choice.
 
@@ -49,6 +48,7 @@ class ImitatedNodes:
         threads.run(lambda part: self._executor.run(program, np.array(threads.part_range(n, part), np.int64)))
 
 
+@old_members(plain="is_plain", trained="train_like_node")
 class Scorer:
     """A scorer and trainer of given rows and data that computes as the run's executor does.
 

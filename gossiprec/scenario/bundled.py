@@ -13,11 +13,14 @@ from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
 
 STUDIES = "studies"
-PLACES = {"scenarios": ("*.yaml", "papers/*/*.yaml"), STUDIES: (f"{STUDIES}/*.yaml",)}
+PLACES = {
+    "scenarios": ("*.yaml", "papers/*/*.yaml"),
+    STUDIES: (f"{STUDIES}/*.yaml", f"{STUDIES}/real/*.yaml"),
+}
 KINDS = tuple(PLACES)
 LONG = 100
 """Length in characters above which a sentence is shortened."""
-BASE = re.compile(r"\.\./(\w+)\.yaml")
+BASE = re.compile(r"(?:\.\./)+(\w+)\.yaml")
 """Pattern of the path by which a study refers to its base scenario."""
 FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
 """Pattern of the checkout's folders in the text of a scenario."""
@@ -61,7 +64,7 @@ class BundledFile:
     @property
     def text_to_write(self) -> str:
         """The text to be written: without the folders of a checkout."""
-        return FOLDERS.sub("", self.text)
+        return FOLDERS.sub("", BASE.sub(r"../\1.yaml", self.text))
 
     @property
     def required_data(self) -> tuple[str, str] | None:

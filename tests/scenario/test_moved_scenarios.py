@@ -125,10 +125,14 @@ def test_the_first_line_of_a_scenario_asks_its_question(path):
     assert first.startswith("# ")
     assert first.endswith("?")
     assert second.startswith("# ")
-    kind = "studies" if path.parent.name == "studies" else "scenarios"
+    kind = "studies" if path.is_relative_to(SCENARIOS / "studies") else "scenarios"
     assert get_bundled(kind, path.stem).summary == first.removeprefix("# ")
 
 
 def test_every_scenario_and_study_is_listed():
-    listed = CliRunner().invoke(gossiprec, ["list", "scenarios"]).output.splitlines()
-    assert len(listed) == len(list(SCENARIOS.rglob("*.yaml"))) - len(list(SCENARIOS.glob("studies/*.yaml")))
+    studies = list((SCENARIOS / "studies").rglob("*.yaml"))
+    for kind, n in (
+        ("scenarios", len(list(SCENARIOS.rglob("*.yaml"))) - len(studies)),
+        ("studies", len(studies)),
+    ):
+        assert len(CliRunner().invoke(gossiprec, ["list", kind]).output.splitlines()) == n
