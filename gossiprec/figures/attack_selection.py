@@ -233,7 +233,8 @@ def roc_curves(run: Run) -> dict[str, RocCurve]:
     for row in of_curves[columns["round"][of_curves] == last].tolist():
         labels = json.loads(columns["labels"][row])
         rate = labels.pop("fpr")
-        about = ", ".join([str(columns["attack"][row]), *map(str, labels.values())])
+        words = [str(value) if name == "observer" else f"{name} {value}" for name, value in labels.items()]
+        about = ", ".join([str(columns["attack"][row]), *words])
         found.setdefault(about, []).append((rate, float(columns["value"][row])))
     return {about: sorted(curve) for about, curve in found.items()}
 

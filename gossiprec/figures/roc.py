@@ -69,3 +69,5 @@ def _logarithmic(axes: Axes) -> None:
     axes.plot(ends, ends, color=style.GREY, linewidth=0.9, linestyle=":")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")

@@ -39,7 +39,7 @@ def test_it_has_the_last_curve_of_each_attack(tmp_path):
     assert lines(tmp_path / "run" / "roc.csv") == [
         "run,attack,fpr,tpr",
         *(
-            f',"loss-mia, {observer}, 5",{fpr},{tpr}'
+            f',"loss-mia, {observer}, k 5",{fpr},{tpr}'
             for observer in ("single", "coordinator")
             for fpr, tpr in RATES.items()
         ),
