@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.emulation import replay, resume, simulate
+from gossiprec.emulation import prepare, replay, resume, simulate
 from gossiprec.models import MODELS
+from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
-from tests.emulation.tiny_runs import COORDINATOR, SINGLE
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 from tests.slow import slow_except_first
 
 COALITION = {**SINGLE, "who": "coalition", "fraction": 0.3, "momentum": 0.5}
@@ -18,6 +19,7 @@ OBSERVED = {"observers": [SINGLE, COALITION]}
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1, "duplication": 0.2}
 CLIENTS = {"name": "fedavg", "rounds": 8, "participation": 0.5}
 NODES = {"fraction": 0.7}
+LAST_ONE = {"name": "leave_last_k", "test": 1}
 WORLDS = {
     "chunks": often(policies=[{"name": "chunks", "nodes": NODES, "pieces": 3}], network=SLOW, **OBSERVED),
     "top-k": often(policies=[{"name": "top-k", "nodes": "all", "share": 0.2}], network=SLOW, **OBSERVED),
@@ -94,3 +96,29 @@ def test_the_log_has_the_size_of_each_message(whole):
     sizes = set(np.unique(messages["size_bytes"]).tolist())
 
     assert sizes == pieces | {4 * n}
+
+
+@pytest.mark.parametrize(
+    "policy", [{"name": "chunks", "pieces": 3}, {"name": "top-k"}], ids=lambda each: each["name"]
+)
+def test_nodes_work_at_the_same_time_as_without_parts(policy):
+    def waves(policies):
+        data = {"name": "synthetic", "users": 200, "items": 60, "interactions": 2000, "split": LAST_ONE}
+        world = tiny(
+            dataset=data, protocol={"name": "rand-gossip", "wakes": 4}, policies=policies, observers=[]
+        )
+        prepared = prepare(load_scenario(world))
+        plans = []
+
+        def plan(segment):
+            if prepared.push_rounds is not None:
+                prepared.push_rounds.read_segment(segment)
+            plans.append(prepared.planner.plan(segment))
+
+        for _ in prepared.schedule.play(plan):
+            pass
+        return sum(len(each.task_offsets) - 1 for each in plans)
+
+    # an update, the rewriting of its result and the merging of what arrived are tasks of their own
+    rewritten, plain = waves([policy | {"nodes": "all"}]), waves([])
+    assert plain < rewritten < 3 * plain

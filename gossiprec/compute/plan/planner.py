@@ -66,7 +66,7 @@ class PlannerOptions:
         Whether programs name the senders of merged versions even if there are no inboxes.
     rest : int
         Number of released rows that are not reused at once, so that the next user of a row need not wait for the
-        previous one; used if a row is only a number and takes no memory.
+        previous one.
     """
 
     roles: npt.NDArray[np.integer[Any]]

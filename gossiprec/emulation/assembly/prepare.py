@@ -87,6 +87,10 @@ def make_planner(
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
     noise = np.where(settings.training_modes == TrainingMode.PRIVATE, steps * layout.size / 450.0, 0.0)
     scans = 2 * schedule.n_wakes * protocol.n_nodes if components.server is not None else 0  # at plan ends
+    rewrites = _rewriting_codes(components.outgoing)
+    # A rewritten message has a row of its own. Reused at once, the next push waits until its receiver has merged it,
+    # and so on: nearly nothing runs at the same time.
+    resting = np.count_nonzero(rewrites) // 2 + components.mode.waiting_handles(components.inbox_capacity)
     planner = Planner(
         PlannerOptions(
             roles=protocol.roles,
@@ -100,9 +104,9 @@ def make_planner(
             expected_messages=schedule.n_messages + scans // SCANS_PER_MESSAGE,
             keeps_first=components.scenario.churn.model == "reset",
             inboxes=has_inbox,
-            rewrites=_rewriting_codes(components.outgoing),
+            rewrites=rewrites,
             names_senders=bool(components.outgoing.nodes_with("is_partial").any()),
-            rest=components.mode.waiting_handles(components.inbox_capacity),
+            rest=resting,
         )
     )
     executor.store.grow(planner.capacity)
