@@ -90,7 +90,9 @@ def make_planner(
     rewrites = _rewriting_codes(components.outgoing)
     # A rewritten message has a row of its own. Reused at once, the next push waits until its receiver has merged it,
     # and so on: nearly nothing runs at the same time.
-    resting = np.count_nonzero(rewrites) // 2 + components.mode.waiting_handles(components.inbox_capacity)
+    resting = int(np.count_nonzero(rewrites)) // 2 + components.mode.waiting_handles(
+        components.inbox_capacity
+    )
     planner = Planner(
         PlannerOptions(
             roles=protocol.roles,
