@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -11,6 +13,7 @@ import warnings
 import click
 import pytest
 
+from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.base import portable
 from gossiprec.base.errors import GossipRecError, MovedWarning, ResourceError, ScenarioError
 from gossiprec.cli.main import exit_code
@@ -53,6 +56,17 @@ def test_a_processor_without_the_target_is_told_what_it_lacks():
 def test_an_architecture_without_a_target_is_refused():
     with pytest.raises(ResourceError, match="architecture aarch64, but only x86_64 has a portable target"):
         portable.check_processor(portable.NEEDS, "aarch64")
+
+
+@pytest.mark.parametrize("name", sorted(ATTACKS))
+def test_an_attack_that_computes_with_torch_or_lapack_says_so(name):
+    modules = [
+        inspect.getmodule(kind) for kind in ATTACKS[name].__mro__ if kind.__module__.startswith("gossiprec.")
+    ]
+    code = "".join(map(inspect.getsource, modules))
+    assert ATTACKS[name].uses_torch == bool(
+        re.search(r"np\.linalg| @ |sklearn|import torch$", code, re.MULTILINE)
+    )
 
 
 @needs_fit

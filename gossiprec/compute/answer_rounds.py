@@ -70,9 +70,8 @@ class AnswerRounds:
         self._requests: dict[int, int] = {}  # round of each request on its way
         self._answers: dict[int, tuple[int, int]] = {}  # round and client of each answer on its way
         self._arrived: dict[int, int] = {}  # the answer of each client of the present round
-        self._rounds: dict[
-            int, int
-        ] = {}  # the round of each answer that a sum of the latest segment includes
+        # the round of each answer that a sum of the latest segment includes
+        self._rounds: dict[int, int] = {}
         self._rows: list[dict[str, npt.NDArray[Any]]] = []
         self.cohorts: dict[int, I64] = {}
         self.latest: dict[int, int] = {}

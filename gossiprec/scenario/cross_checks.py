@@ -506,7 +506,10 @@ def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Ite
     for section in ("adversaries", "observers"):
         for index, attack in enumerate(getattr(scenario, section)):
             if getattr(attacks[attack.name], "uses_torch", False):
-                yield (section, index, "name"), f"found {attack.name!r}, which computes with torch; remove it"
+                yield (
+                    (section, index, "name"),
+                    f"found {attack.name!r}, which computes with torch or LAPACK; remove it",
+                )
 
 
 def describe_ineffective_options(scenario: Scenario) -> list[str]:

@@ -1,4 +1,4 @@
-"""Line search: a coordinator that steps towards the clients' mean as far as public data confirm it."""
+"""Line search: the coordinator takes the step towards the clients' mean that is best on public data."""
 
 from __future__ import annotations
 

@@ -276,9 +276,7 @@ class AIA(Attack):
 
     def observe(self, seen: Observations) -> None:
         """Read the clients' answers, and before the first one of a round the model that was sent."""
-        items, senders, keeps = self.context.scorer.layout.items, seen.senders, seen.keeps
-        # A negative share means that the whole inbox is reduced together.
-        begins = (keeps == 0) | ((keeps < 0) & (seen.merge_order == 0))
+        items, senders, begins = self.context.scorer.layout.items, seen.senders, seen.begins_round
         for k in range(len(seen)):
             if begins[k]:
                 self._begin_round(seen.own_model(k))

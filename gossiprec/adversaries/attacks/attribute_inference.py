@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, AttackMemoryInputs
+from gossiprec.adversaries.attacks import ATTACKS, AttackContext
 from gossiprec.adversaries.attacks.attributes import (
     ATTRIBUTE_MEASURES,
     AttributeScores,
@@ -35,14 +35,7 @@ from gossiprec.adversaries.attacks.attributes import (
     class_probabilities,
 )
 from gossiprec.adversaries.attacks.findings import as_unique_list
-from gossiprec.adversaries.attacks.observations import Observations
-from gossiprec.adversaries.attacks.observed_models import (
-    Kind,
-    ObservedModels,
-    WatcherOptions,
-    Watchers,
-    expected_bytes,
-)
+from gossiprec.adversaries.attacks.observed_models import Kind, WatcherOptions, WatchingAttack
 from gossiprec.base.arrays import F64, I64
 
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -74,71 +67,31 @@ class AttributeInferenceOptions(WatcherOptions):
 
 
 @ATTACKS.register("attribute-inference")
-class AttributeInference(Attack):
+class AttributeInference(WatchingAttack):
     """Inference of users' attributes by a classifier of what is received from them."""
 
     Options = AttributeInferenceOptions
+    name = "attribute-inference"
     measures = ATTRIBUTE_MEASURES
     needs_features = True
-    uses_torch = True  # not torch, but LAPACK: its last digits also differ between processors
     options: AttributeInferenceOptions
 
     def __init__(self, options: AttributeInferenceOptions, context: AttackContext) -> None:
         super().__init__(options, context)
-        self._kinds: list[Kind] = as_unique_list(options.features)
         self._known = [
             context.known_attribute(name, options.bins, options.known)
             for name in as_unique_list(options.attribute)
         ]
-        self._watchers = Watchers("attribute-inference", options, context)
-        self._observed = ObservedModels(self._watchers, context, self._kinds, average=options.over == "all")
 
     @classmethod
-    def expected_bytes(cls, options: AttributeInferenceOptions, prospect: AttackMemoryInputs) -> float:
-        """Return the memory of what is kept of each sender."""
-        return expected_bytes(options, as_unique_list(options.features), prospect)
-
-    @property
-    def label(self) -> str:
-        """The attack and its observer."""
-        return f"attribute-inference-{self.options.who}"
-
-    @property
-    def nodes(self) -> I64:
-        """Single nodes, or the coordinator."""
-        return self._watchers.nodes
-
-    @property
-    def pools(self) -> list[I64]:
-        """The coalition."""
-        return self._watchers.pools
-
-    @property
-    def coalitions(self) -> dict[str, I64]:
-        """Members of the coalition, by its name."""
-        return self._watchers.coalitions
-
-    def observe(self, seen: Observations) -> None:
-        """Keep what the senders show."""
-        self._observed.observe(seen)
-
-    def state(self, now: float) -> dict[str, Any]:
-        """Return the kept numbers."""
-        return self._observed.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the numbers that :meth:`state` returned."""
-        self._observed.restore(state)
-
-    @property
-    def state_bytes(self) -> int:
-        """Memory of what is kept."""
-        return self._observed.state_bytes
+    def kinds_of(cls, options: AttributeInferenceOptions) -> list[Kind]:
+        """Return the features that the options name."""
+        return as_unique_list(options.features)
 
     def attribute_scores(self) -> Iterator[AttributeScores]:
         """Yield the inferred classes of each attribute by each kind of features."""
         for known in self._known:
-            for kind in self._kinds:
+            for kind in self.kinds_of(self.options):
                 yield self._scores(known, kind)
 
     def _scores(self, known: KnownAttribute, kind: Kind) -> AttributeScores:
@@ -148,13 +101,13 @@ class AttributeInference(Attack):
         observers: list[I64] = [np.zeros(0, np.int64)]
         for group, own in enumerate(self._watchers.members):
             heard = self._observed.heard(kind, group)
-            told = np.isin(known.users, heard)
+            of_known = np.isin(known.users, heard)
             others = heard[~np.isin(heard, known.users)]
-            if len(np.unique(known.codes[told])) < 2 or not len(others):
+            if len(np.unique(known.codes[of_known])) < 2 or not len(others):
                 continue
             rows = self._observed.features(kind, group)
             probabilities = classify(
-                rows[known.users[told]], known.codes[told], rows[others], len(known.classes)
+                rows[known.users[of_known]], known.codes[of_known], rows[others], len(known.classes)
             )
             victims.append(others)
             found.append(probabilities)

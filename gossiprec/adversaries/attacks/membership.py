@@ -293,9 +293,7 @@ class MembershipAttack(Attack):
 
     def _observe_rounds(self, seen: Observations, senders: I64, is_user: Bools) -> None:
         """Keep the answers to each version; before the first one, read the version that the coordinator sent."""
-        keeps = seen.keeps
-        # a negative share means that the whole inbox is reduced together
-        begins = np.flatnonzero((keeps == 0) | ((keeps < 0) & (seen.merge_order == 0)))
+        begins = np.flatnonzero(seen.begins_round)
         for low, high in zip([0, *begins.tolist()], [*begins.tolist(), len(seen)], strict=True):
             if low in begins:
                 self._sent = seen.own_model(low)

@@ -182,6 +182,15 @@ class Observations:
         return self._merges.program.merge_keep[self._entries[0]]
 
     @property
+    def begins_round(self) -> Bools:
+        """Whether the receiver replaces its version by a merge that begins with each delivery, shape (n,).
+
+        A coordinator's version before is then the one that it had sent to the clients of the round.
+        """
+        keeps = self.keeps  # a negative share means that the whole inbox is reduced together
+        return (keeps == 0) | ((keeps < 0) & (self.merge_order == 0))
+
+    @property
     def groups(self) -> I32:
         """Numbers of the attack's groups, shape (n,)."""
         assert isinstance(self.raw, GroupDeliveries)

@@ -1,4 +1,4 @@
-"""What observers keep of the models of each sender: user rows, item rows, and which items its updates moved.
+"""Attacks on what observers keep of each sender: its user row, its item rows, and which items its updates moved.
 
 An update is the difference between an answer and the version that it was made from, which a coordinator knows. Between
 peers it is the difference between two successive models of the same sender; what the sender merged in between is part
@@ -15,13 +15,13 @@ no such majority; there the user's side is the one to which some items are furth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import model_validator
 
-from gossiprec.adversaries.attacks import AttackContext, AttackMemoryInputs
+from gossiprec.adversaries.attacks import Attack, AttackContext, AttackMemoryInputs
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.adversaries.attacks.scoring_attack import Fraction, Ids, NodeShare, draw_members
@@ -237,9 +237,9 @@ class ObservedModels:
         update names its version.
         """
         found: list[F32 | None] = []
-        keeps, order = seen.keeps, seen.merge_order
+        begins = seen.begins_round
         for k in range(len(seen)):
-            if keeps[k] == 0 or (keeps[k] < 0 and order[k] == 0):
+            if begins[k]:
                 self._sent = seen.own_model(k)[self._layout.items].copy()
             base = seen.base(k)
             found.append(self._sent if base is None else base[self._layout.items])
@@ -271,7 +271,7 @@ class ObservedModels:
         return dict(self._arrays()) | {"sent": self._sent}
 
     def restore(self, state: Any) -> None:
-        """Restore what :meth:`state` returned.
+        """Restore the numbers that :meth:`state` returned.
 
         Raises
         ------
@@ -305,11 +305,74 @@ def kept_widths(layout: Layout) -> dict[Kind, int]:
     }
 
 
-def expected_bytes(options: WatcherOptions, kinds: Collection[Kind], prospect: AttackMemoryInputs) -> float:
-    """Return an estimate of the bytes that are kept, from the sizes of a run."""
-    widths = kept_widths(prospect.layout)
-    groups = prospect.count_nodes(options.nodes) if options.who == "single" else 1
-    width = sum(widths[kind] for kind in kinds)
-    if "updates" in kinds and options.who != "coordinator":
-        width += widths["items"]
-    return 4.0 * groups * prospect.n_users * width
+class WatchingAttack(Attack):
+    """An attack on what is kept of each sender, by single nodes, one coalition or the coordinator.
+
+    Parameters
+    ----------
+    options : WatcherOptions
+    context : AttackContext
+    """
+
+    name: ClassVar[str]
+    """The name under which it is registered."""
+    uses_torch = True  # not torch, but LAPACK: its last digits also differ between processors
+    options: WatcherOptions
+
+    def __init__(self, options: Any, context: AttackContext) -> None:
+        super().__init__(options, context)
+        self._watchers = Watchers(self.name, options, context)
+        kinds = self.kinds_of(options)
+        self._observed = ObservedModels(self._watchers, context, kinds, average=options.over == "all")
+
+    @classmethod
+    def kinds_of(cls, options: Any) -> Sequence[Kind]:
+        """Return the kinds of numbers that are kept of each sender."""
+        raise NotImplementedError
+
+    @classmethod
+    def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
+        """Return an estimate of the bytes that are kept, from the sizes of a run."""
+        kinds, widths = cls.kinds_of(options), kept_widths(prospect.layout)
+        groups = prospect.count_nodes(options.nodes) if options.who == "single" else 1
+        width = sum(widths[kind] for kind in kinds)
+        if "updates" in kinds and options.who != "coordinator":
+            width += widths["items"]
+        return 4.0 * groups * prospect.n_users * width
+
+    @property
+    def label(self) -> str:
+        """The attack and its observer."""
+        return f"{self.name}-{self.options.who}"
+
+    @property
+    def nodes(self) -> I64:
+        """Single nodes, or the coordinator."""
+        return self._watchers.nodes
+
+    @property
+    def pools(self) -> list[I64]:
+        """The coalition."""
+        return self._watchers.pools
+
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Members of the coalition, by its name."""
+        return self._watchers.coalitions
+
+    def observe(self, seen: Observations) -> None:
+        """Keep some numbers of each sender."""
+        self._observed.observe(seen)
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return the kept numbers."""
+        return self._observed.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore the numbers that :meth:`state` returned."""
+        self._observed.restore(state)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the kept numbers."""
+        return self._observed.state_bytes

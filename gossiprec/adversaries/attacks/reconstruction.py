@@ -21,8 +21,7 @@ differ most (Otsu, "A threshold selection method from gray-level histograms", 19
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from pydantic import Field
@@ -31,25 +30,13 @@ from gossiprec.adversaries.attacks import (
     ATTACKS,
     ITEM_MEASURES,
     RECONSTRUCTION_MEASURES,
-    Attack,
     AttackContext,
-    AttackMemoryInputs,
     ItemScores,
     ItemSets,
 )
-from gossiprec.adversaries.attacks.observations import Observations
-from gossiprec.adversaries.attacks.observed_models import (
-    Kind,
-    ObservedModels,
-    WatcherOptions,
-    Watchers,
-    expected_bytes,
-)
+from gossiprec.adversaries.attacks.observed_models import Kind, WatcherOptions, WatchingAttack
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.options import LARGEST
-
-KINDS: tuple[Kind, ...] = ("updates",)
-"""What is kept of each sender."""
 
 
 class ReconstructionOptions(WatcherOptions):
@@ -83,63 +70,24 @@ def likely_items(amounts: F32) -> I32:
 
 
 @ATTACKS.register("reconstruction")
-class Reconstruction(Attack):
+class Reconstruction(WatchingAttack):
     """Reconstruction of users' items from the updates that are received from them."""
 
     Options = ReconstructionOptions
+    name = "reconstruction"
     measures: tuple[str, ...] = (*RECONSTRUCTION_MEASURES, *ITEM_MEASURES)
-    uses_torch = True  # not torch, but LAPACK: its last digits also differ between processors
     options: ReconstructionOptions
 
     def __init__(self, options: ReconstructionOptions, context: AttackContext) -> None:
         super().__init__(options, context)
         if not options.item_scores:
             self.measures = RECONSTRUCTION_MEASURES
-        self._watchers = Watchers("reconstruction", options, context)
-        self._observed = ObservedModels(self._watchers, context, KINDS, average=options.over == "all")
         self._labels = {"observer": self._watchers.label, "over": options.over}
 
     @classmethod
-    def expected_bytes(cls, options: ReconstructionOptions, prospect: AttackMemoryInputs) -> float:
-        """Return the memory of what is kept of each sender."""
-        return expected_bytes(options, KINDS, prospect)
-
-    @property
-    def label(self) -> str:
-        """The attack and its observer."""
-        return f"reconstruction-{self.options.who}"
-
-    @property
-    def nodes(self) -> I64:
-        """Single nodes, or the coordinator."""
-        return self._watchers.nodes
-
-    @property
-    def pools(self) -> list[I64]:
-        """The coalition."""
-        return self._watchers.pools
-
-    @property
-    def coalitions(self) -> dict[str, I64]:
-        """Members of the coalition, by its name."""
-        return self._watchers.coalitions
-
-    def observe(self, seen: Observations) -> None:
-        """Keep how far each update moved each item."""
-        self._observed.observe(seen)
-
-    def state(self, now: float) -> dict[str, Any]:
-        """Return the kept numbers."""
-        return self._observed.state()
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the numbers that :meth:`state` returned."""
-        self._observed.restore(state)
-
-    @property
-    def state_bytes(self) -> int:
-        """Memory of what is kept."""
-        return self._observed.state_bytes
+    def kinds_of(cls, options: ReconstructionOptions) -> tuple[Kind]:
+        """Return the only kind that is kept of each sender: how far its updates moved each item."""
+        return ("updates",)
 
     def _heard(self) -> tuple[I64, F32, I64]:
         """Return victims, how far each item of each moved, and the observer of each."""

@@ -27,8 +27,8 @@ from gossiprec.adversaries.attacks.reference_models import (
 )
 from gossiprec.base.arrays import F64, I32, Bools
 
-STEPS, RIDGE = 25, 1e-3
-"""Newton steps of the classifier, and the weight of the squared coefficients per sample."""
+RIDGE = 1e-3
+"""Weight of the squared coefficients of the classifier per sample."""
 
 
 class ShadowMIAOptions(ReferenceOptions):
@@ -40,6 +40,7 @@ class ShadowMIA(ReferenceAttack):
     """Membership inference by a classifier, by coalitions or the coordinator."""
 
     name = "shadow-mia"
+    uses_torch = True  # not torch, but LAPACK: its last digits also differ between processors
     Options = ShadowMIAOptions
 
     def fitted(self, references: ReferenceScores) -> tuple[F64, F64]:
@@ -60,12 +61,13 @@ def features(means: F64, scores: F64, ranks: F64) -> F64:
 
 
 def fit_logistic(inputs: F64, is_member: Bools) -> F64:
-    """Return the coefficients of a logistic regression by Newton's method, with a small penalty."""
-    coefficients = np.zeros(inputs.shape[1])
-    penalty = RIDGE * len(inputs) * np.eye(inputs.shape[1])
-    for _ in range(STEPS):
-        expected = 1.0 / (1.0 + np.exp(-np.clip(inputs @ coefficients, -30, 30)))
-        slope = inputs.T @ (expected - is_member) + penalty @ coefficients
-        curvature = (inputs * (expected * (1.0 - expected))[:, None]).T @ inputs + penalty
-        coefficients -= np.linalg.solve(curvature, slope)
-    return coefficients
+    """Return the coefficients of a logistic regression with a small penalty; zeros if all are members, or none is."""
+    from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
+
+    if is_member.all() or not is_member.any():
+        return np.zeros(inputs.shape[1])
+    model = LogisticRegression(C=1 / (RIDGE * len(inputs)), fit_intercept=False, max_iter=1000)
+    with threadpool_limits(limits=1):
+        found: F64 = model.fit(inputs, is_member).coef_[0]
+    return found

@@ -14,6 +14,7 @@ from gossiprec.base.rng import generator
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_attributes import user_classes
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
+from gossiprec.measures.ranking import nanmean
 
 _RATES = ("balanced_accuracy", "auc", "accuracy", "majority_balanced_accuracy", "majority_accuracy")
 DRAWS = 200
@@ -108,7 +109,7 @@ class AttributeRecord:
                     by_name[name].append(value)
             low, high = self._interval(probabilities, truth, parts)
         for name, values in by_name.items():
-            yield Finding(f"attribute_{name}", found.labels, _mean(values))
+            yield Finding(f"attribute_{name}", found.labels, nanmean(np.array(values, np.float64)))
         yield Finding("attribute_auc_low", found.labels, low)
         yield Finding("attribute_auc_high", found.labels, high)
         ceiling = self._ceiling(found, asked, codes) if len(asked) else (np.nan, np.nan)
@@ -183,8 +184,3 @@ def _guessing(known: I64, truth: I64) -> dict[str, float]:
         "majority_balanced_accuracy": balanced_accuracy(guess, truth),
         "majority_accuracy": float(_right(guess, truth).mean()),
     }
-
-
-def _mean(values: list[float]) -> float:
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else np.nan

@@ -8,8 +8,9 @@ import numpy as np
 
 from gossiprec.adversaries.attacks import ItemSets
 from gossiprec.adversaries.attacks.findings import Finding
-from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.arrays import I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.measures.ranking import nanmean
 
 
 def item_set_findings(found: ItemSets, is_member: Bools) -> Iterator[Finding]:
@@ -40,9 +41,9 @@ def item_set_findings(found: ItemSets, is_member: Bools) -> Iterator[Finding]:
         total = precision + recall
         f1 = np.divide(2 * precision * recall, total, out=np.zeros(len(sizes)), where=total > 0)
         for measure, values in (("precision", precision), ("recall", recall), ("f1", f1)):
-            yield Finding(f"reconstruction_{name}{measure}", found.labels, _mean(values))
+            yield Finding(f"reconstruction_{name}{measure}", found.labels, nanmean(values))
         if not name:
-            yield Finding("reconstruction_exact", found.labels, _mean((f1 == 1).astype(np.float64)))
+            yield Finding("reconstruction_exact", found.labels, nanmean((f1 == 1).astype(np.float64)))
     yield Finding("reconstruction_heard", found.labels, len(np.unique(found.victims)) / len(is_member))
 
 
@@ -53,10 +54,6 @@ def _popular_hits(counts: I64, own: Bools, size: int) -> float:
     border = np.partition(counts, len(counts) - size)[len(counts) - size]
     above, tied = counts > border, counts == border
     return float(np.count_nonzero(own & above) + (size - np.count_nonzero(above)) * own[tied].mean())
-
-
-def _mean(values: F64) -> float:
-    return float(values.mean()) if len(values) else np.nan
 
 
 def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...]) -> None:
