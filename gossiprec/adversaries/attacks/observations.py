@@ -188,7 +188,7 @@ class Observations:
         A coordinator's version before is then the one that it had sent to the clients of the round.
         """
         keeps = self.keeps  # a negative share means that the whole inbox is reduced together
-        return (keeps == 0) | ((keeps < 0) & (self.merge_order == 0))
+        return np.asarray((keeps == 0) | ((keeps < 0) & (self.merge_order == 0)))
 
     @property
     def groups(self) -> I32:
