@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I32, I64
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
-from gossiprec.compute.secure_sums import EXCHANGES, exchange_bytes
+from gossiprec.compute.secure_masks import EXCHANGES, Quorum, exchange_bytes
 
 UNMASKING = EXCHANGES.index("unmasking")
 """The exchange that ends a round; the others begin it."""
@@ -21,24 +19,15 @@ TO_CLIENTS = np.array([name.endswith("_list") for name in EXCHANGES])
 """Whether the coordinator sends an exchange to each client; if not, each client sends it to the coordinator."""
 
 
-@dataclass(frozen=True)
-class Quorum:
-    """The number of answers that a sum needs.
+class Completed(NamedTuple):
+    """A round that gave a sum: its clients, and those that answered with their answers, in order of arrival.
 
-    Attributes
-    ----------
-    threshold : float
-        Fraction of a round's clients that must send shares to recover a secret.
-    minimum : int
-        Smallest number of clients of a sum.
+    A client without data answers zeros; its answer has no weight.
     """
 
-    threshold: float
-    minimum: int
-
-    def answers(self, n: int) -> int:
-        """Return the number of answers that a round of `n` clients needs."""
-        return max(math.ceil(self.threshold * n - 1e-9), self.minimum)
+    cohort: I64
+    clients: I64
+    messages: I32
 
 
 class AnswerRounds:
@@ -55,8 +44,8 @@ class AnswerRounds:
 
     Attributes
     ----------
-    cohorts : dict of int to ndarray of int64
-        The clients of the rounds that ended in the latest segment of tape, by round.
+    completed : dict of int to Completed
+        The rounds that gave a sum in the latest segment of tape.
     latest : dict of int to int
         The latest answer that arrived from each client.
     counts : Counter
@@ -73,13 +62,13 @@ class AnswerRounds:
         # the round of each answer that a sum of the latest segment includes
         self._rounds: dict[int, int] = {}
         self._rows: list[dict[str, npt.NDArray[Any]]] = []
-        self.cohorts: dict[int, I64] = {}
+        self.completed: dict[int, Completed] = {}
         self.latest: dict[int, int] = {}
         self.counts: Counter[str] = Counter(rounds=0, skipped=0, requested=0, dropped=0, recovered=0)
 
     def read_segment(self, segment: TapeSegment) -> None:
         """Read a segment of tape."""
-        self._rounds, self.cohorts = {}, {}
+        self._rounds, self.completed = {}, {}
         sent = segment.first_message + np.concatenate([[0], np.cumsum(segment.count)])
         of_coordinator = segment.node == self._coordinator
         for event in np.flatnonzero(of_coordinator | (segment.kind != TapeEvent.WAKE)).tolist():
@@ -137,10 +126,10 @@ class AnswerRounds:
         self.counts["dropped"] += n - answered
         if answered >= self._quorum.answers(n):
             self._rounds.update(dict.fromkeys(self._arrived.values(), self._round))
-            self.cohorts[self._round] = self._cohort
+            clients, messages = np.array([*self._arrived.items()]).T
+            self.completed[self._round] = Completed(self._cohort, clients, messages.astype(np.int32))
             self.counts["recovered"] += answered * (n - answered)
-            clients = np.array(sorted(self._arrived), np.int64)
-            self._rows.append(_exchange_rows(time, self._coordinator, clients, n, [UNMASKING]))
+            self._rows.append(_exchange_rows(time, self._coordinator, np.sort(clients), n, [UNMASKING]))
         else:
             self.counts["skipped"] += 1
         self._cohort, self._arrived = self._cohort[:0], {}

@@ -17,6 +17,7 @@ from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.secure_masks import Round
 from gossiprec.compute.secure_sums import SecureSum, mean_model
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.arena import Arena, merge_keys
@@ -223,13 +224,12 @@ columns that receivers merge.
 """
 
 
-class Answers(NamedTuple):
-    """The answers of a round: their receiver, messages, clients, and the round of each."""
+class Received(NamedTuple):
+    """The receiver, messages and senders of an inbox."""
 
     receiver: int
     messages: I32
-    clients: I64
-    rounds: I64
+    senders: I64
 
 
 @dataclass(frozen=True)
@@ -248,13 +248,15 @@ class SecureReduction:
     rounds: AnswerRounds
     views: list[ModelView] = field(default_factory=list)
 
-    def reduce(self, rule: Aggregator, own: F32, inbox: Inbox, answers: Answers) -> tuple[F32, Inbox]:
+    def reduce(self, rule: Aggregator, own: F32, inbox: Inbox, received: Received) -> tuple[F32, Inbox]:
         """Return the next version, and an inbox in which the mean of the round replaces each answer."""
-        round_ = int(answers.rounds[0])
-        sums = self.sums.sum_answers(own, inbox, answers.clients, self.rounds.cohorts[round_], round_)
+        number = int(self.rounds.rounds_of(received.messages[:1])[0])
+        done = self.rounds.completed[number]
+        round_ = Round(received.receiver, number, done.cohort)
+        sums = self.sums.sum_answers(own, inbox, received.senders, round_, done.clients)
         mean = mean_model(rule, own, sums)
         for view in self.views:
-            view(answers.receiver, answers.messages, mean, own)
+            view(received.receiver, done.messages, mean, own)
         stand_ins = Inbox(mean[None], np.zeros(len(inbox), np.int64), inbox.weights.copy())
         return rule.reduce_sums(own.copy(), sums), stand_ins
 
@@ -515,10 +517,9 @@ class InboxReducer:
             self._refuse(program, task, collected[~finite])
         if not len(inbox):
             return own, collected, inbox
-        messages = program.merge_message[collected]
-        clients = program.merge_sender[collected].astype(np.int64)
-        answers = Answers(node, messages, clients, receiver.secure.rounds.rounds_of(messages))
-        found, seen = receiver.secure.reduce(receiver.rule, own, inbox, answers)
+        senders = program.merge_sender[collected].astype(np.int64)
+        received = Received(node, program.merge_message[collected], senders)
+        found, seen = receiver.secure.reduce(receiver.rule, own, inbox, received)
         return found, collected, seen
 
     def _inbox(self, program: Program, collected: I64, receiver: ReceiverConfig, *, copies: bool) -> Inbox:

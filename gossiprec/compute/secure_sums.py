@@ -1,55 +1,25 @@
-"""Secure sums of a round's answers: fixed-point numbers, pairwise masks modulo 2^k, and the sizes of the protocol.
+"""Secure sums of a round's answers: fixed-point numbers modulo 2^k, with masks that cancel.
 
-This emulates what secure aggregation costs and what it reveals. It is not an implementation to deploy: key agreement
-and secret sharing are counted and not computed, and all masks are draws from the seed of the run.
-
-References
-----------
-K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017: the protocol with
-double masks (sections 4 and 5), and the bytes of a user, ``2 n a_K + (5 n - 4) a_S + m ceil(log2 R)`` bits (section 7).
+Masks cancel, so a sum is the same without them. They are computed to show that the protocol gives the sum, and what it
+costs (:mod:`gossiprec.compute.secure_masks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.base.rng import generator
+from gossiprec.compute.secure_masks import Masks, Modulus, Quorum, Round
 from gossiprec.rules.aggregators import Aggregator, Inbox, RoundSums
 
-KEY_BYTES = 32
-"""Bytes of a public key, a_K: X25519."""
-SHARE_BYTES = 32
-"""Bytes of a share of a secret of 256 bits, a_S; the paper counts no overhead of encrypting it."""
 WIDEST = 64
 """Largest k of the integers modulo 2^k."""
-
-Masked: TypeAlias = npt.NDArray[Any]
-"""Integers modulo 2^k, of 32 bits for k up to 32, otherwise of 64."""
-
-
-def exchange_bytes(n: int) -> dict[str, int]:
-    """Return the sizes of the messages of a client that carry keys and shares, in a round of `n` clients.
-
-    A client sends two public keys and receives those of the others; it sends and receives a share of two secrets for
-    each other client; and it sends the coordinator one share for each client, which removes the masks.
-    """
-    return {
-        "public_keys": 2 * KEY_BYTES,
-        "key_list": 2 * (n - 1) * KEY_BYTES,
-        "shares": 2 * (n - 1) * SHARE_BYTES,
-        "share_list": 2 * (n - 1) * SHARE_BYTES,
-        "unmasking": n * SHARE_BYTES,
-    }
-
-
-EXCHANGES = tuple(exchange_bytes(1))
-"""The messages with keys and shares, in order; the lists come from the coordinator."""
+MASKED_COHORT = 16
+"""Clients of a round up to which masks are computed unless the scenario says otherwise (decision 0096)."""
 
 
 @dataclass(frozen=True)
@@ -86,90 +56,6 @@ class FixedPoint:
 
 
 @dataclass(frozen=True)
-class Modulus:
-    """Integers modulo 2^k."""
-
-    k: int
-
-    @property
-    def dtype(self) -> type[np.uint32] | type[np.uint64]:
-        """The type that holds them; its arithmetic is modulo a multiple of 2^k."""
-        return np.uint32 if self.k <= 32 else np.uint64
-
-    def reduce(self, values: I64) -> Masked:
-        """Return integers modulo 2^k."""
-        return self.wrap(values.astype(np.uint64).astype(self.dtype))
-
-    def wrap(self, values: Masked) -> Masked:
-        """Return the results of arithmetic modulo 2^k."""
-        found: Masked = values & self.dtype(2**self.k - 1)
-        return found
-
-    def lift(self, values: Masked) -> I64:
-        """Return the integers from -2^(k-1) to 2^(k-1) - 1 that equal some modulo 2^k."""
-        wide, half = values.astype(np.uint64), np.uint64(1 << (self.k - 1))
-        # k-bit two's complement: flip the sign bit, and subtract it again
-        return ((wide ^ half) - half).view(np.int64)
-
-
-@dataclass(frozen=True)
-class Masks:
-    """The masks of a round: one per client, and one per pair of clients, which the two add with opposite signs.
-
-    A client's vector is masked by both, so that the coordinator may learn either the client's own mask or its masks
-    with others, which removes it from the sum, and never both.
-
-    Attributes
-    ----------
-    seed : int
-    round : int
-    n : int
-        Numbers of a vector.
-    modulus : Modulus
-    """
-
-    seed: int
-    round: int
-    n: int
-    modulus: Modulus
-
-    def _draw(self, purpose: str, node: int, other: int = 0) -> Masked:
-        draw = generator(self.seed, purpose, node, (self.round << 32) | other)
-        dtype = self.modulus.dtype
-        found: Masked = draw.integers(0, np.iinfo(dtype).max, self.n, dtype, endpoint=True)
-        return found
-
-    def own(self, client: int) -> Masked:
-        """Return a client's own mask."""
-        return self._draw("self-masks", client)
-
-    def shared(self, client: int, other: int) -> Masked:
-        """Return the mask that a client adds for another one; the other adds its negative."""
-        mask = self._draw("pairwise-masks", min(client, other), max(client, other))
-        return mask if client < other else (0 - mask).astype(self.modulus.dtype)
-
-    def add(self, values: Masked, client: int, cohort: I64) -> Masked:
-        """Return the vector that a client sends, masked for all other clients of the round."""
-        masked = values + self.own(client)
-        for other in cohort[cohort != client].tolist():
-            masked += self.shared(client, other)
-        return self.modulus.wrap(masked)
-
-    def remove(self, total: Masked, answered: I64, dropped: I64) -> Masked:
-        """Return the sum of the vectors of the clients that answered, without their masks.
-
-        Their own masks, and those with clients that dropped out, are recovered from shares; masks between two clients
-        that answered cancel.
-        """
-        plain = total.copy()
-        for client in answered.tolist():
-            plain -= self.own(client)
-            for other in dropped.tolist():
-                plain -= self.shared(client, other)
-        return self.modulus.wrap(plain)
-
-
-@dataclass(frozen=True)
 class SumSettings:
     """The numbers of a secure sum that are known before the run.
 
@@ -184,8 +70,9 @@ class SumSettings:
         Whether clients have different weights, so that the coordinator needs their sum.
     counts_items : bool
         Whether the rule needs the sum of weights for each item.
+    quorum : Quorum
     masks : bool
-        Whether masks are drawn. They cancel, so the sums are the same without them.
+        Whether masks are computed.
     """
 
     seed: int
@@ -196,6 +83,7 @@ class SumSettings:
     item_width: int
     weighs: bool
     counts_items: bool
+    quorum: Quorum
     masks: bool = True
 
     @property
@@ -226,7 +114,7 @@ class SecureSum:
         self.settings = settings
         self.n_clipped = 0
 
-    def sum_answers(self, own: F32, inbox: Inbox, clients: I64, cohort: I64, round_: int) -> RoundSums:
+    def sum_answers(self, own: F32, inbox: Inbox, clients: I64, round_: Round, answered: I64) -> RoundSums:
         """Return the sums of a round.
 
         Parameters
@@ -235,19 +123,27 @@ class SecureSum:
             The version that the clients were sent.
         inbox : Inbox
             Their answers.
-        clients, cohort : ndarray of int64
-            The client of each answer, and all clients of the round.
-        round_ : int
+        clients : ndarray of int64
+            The client of each answer in the inbox.
+        round_ : Round
+        answered : ndarray of int64
+            All clients that answered. Those without data have no weight, are not in the inbox, and send zeros.
         """
         settings = self.settings
-        masks = Masks(settings.seed, round_, settings.n_numbers, settings.modulus)
+        masks = self._masks(round_) if settings.masks else None
         total = np.zeros(settings.n_numbers, settings.modulus.dtype)
         for client, values in zip(clients.tolist(), self._encoded(own, inbox), strict=True):
             vector = settings.modulus.reduce(values)
-            total += masks.add(vector, client, cohort) if settings.masks else vector
-        if settings.masks:
-            total = masks.remove(total, clients, np.setdiff1d(cohort, clients))
+            total += vector if masks is None else masks.add(vector, client)
+        if masks is not None:
+            for client in np.setdiff1d(answered, clients).tolist():
+                total += masks.add(np.zeros_like(total), client)
+            total = masks.remove(total, answered)
         return self._decoded(settings.modulus.lift(settings.modulus.wrap(total)), len(inbox))
+
+    def _masks(self, round_: Round) -> Masks:
+        settings, needed = self.settings, self.settings.quorum.answers(len(round_.cohort))
+        return Masks(settings.seed, round_, needed, settings.n_numbers, settings.modulus)
 
     def _encoded(self, own: F32, inbox: Inbox) -> Iterator[I64]:
         """Yield the integers of each client's vector."""

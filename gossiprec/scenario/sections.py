@@ -286,8 +286,9 @@ class CoordinatorOptions(Options):
     """sums: smallest number of clients of a sum; a round with fewer answers is skipped."""
     threshold: float = Field(default=0.67, gt=0, le=1)
     """sums: fraction of a round's clients that must send shares; a round with fewer answers is skipped."""
-    masks: bool = True
-    """sums: draw the masks; without them the same sums take less time, because masks cancel."""
+    masks: Literal["auto"] | bool = "auto"
+    """sums: compute keys, masks and shares; false: the same sums take less time, because masks cancel; auto: compute
+    them in rounds of up to 16 clients."""
 
     @model_validator(mode="after")
     def _of_sums(self) -> CoordinatorOptions:

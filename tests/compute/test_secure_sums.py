@@ -5,26 +5,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.answer_rounds import AnswerRounds, Quorum
+from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.plan.tape import Tape
-from gossiprec.compute.secure_sums import (
+from gossiprec.compute.secure_masks import (
     KEY_BYTES,
     SHARE_BYTES,
-    FixedPoint,
     Masks,
     Modulus,
-    SecureSum,
-    SumSettings,
+    Quorum,
+    Round,
+    combine_shares,
     exchange_bytes,
+    split_secret,
 )
+from gossiprec.compute.secure_sums import FixedPoint, SecureSum, SumSettings
 from gossiprec.rules.aggregators import Inbox, ModelDelta
 
 COLUMNS = 7
 COHORT = np.array([2, 3, 5, 8, 13])
+QUORUM = Quorum(0.3, 2)
 
 
 def settings(modulus=32, **more):
-    given = {"n_items": 3, "item_width": 2, "weighs": False, "counts_items": False, **more}
+    given = {"n_items": 3, "item_width": 2, "weighs": False, "counts_items": False, "quorum": QUORUM, **more}
     return SumSettings(11, FixedPoint(1.0, 6), Modulus(modulus), COLUMNS, **given)
 
 
@@ -45,13 +48,15 @@ def plain_integers(own, models, weights):
 
 
 @pytest.mark.parametrize("modulus", [12, 16, 31, 32, 33, 63, 64])
-@pytest.mark.parametrize("clients", [COHORT, COHORT[[4, 0, 2]], COHORT[:1]], ids=["all", "dropouts", "one"])
+@pytest.mark.parametrize("clients", [COHORT, COHORT[[4, 0, 2]], COHORT[1:3]], ids=["all", "dropouts", "two"])
 def test_a_secure_sum_is_the_plain_sum_to_the_last_bit(clients, modulus):
     weights = [3, 1, 7, 2, 9][: len(clients)]
     own, models = answers(clients)
     inbox = Inbox(models, np.arange(len(clients)), np.array(weights, np.float64))
 
-    sums = SecureSum(settings(modulus, weighs=True)).sum_answers(own, inbox, clients, COHORT, 4)
+    sums = SecureSum(settings(modulus, weighs=True)).sum_answers(
+        own, inbox, clients, Round(20, 4, COHORT), clients
+    )
 
     assert (sums.total * 2**6).tolist() == plain_integers(own, models, weights)
     assert sums.weight == sum(weights)
@@ -65,7 +70,9 @@ def test_updates_of_some_items_are_summed_with_the_number_of_their_clients():
     ]
     inbox = Inbox(np.zeros((2, COLUMNS), np.float32), np.arange(2), np.ones(2), 0.0, deltas)
 
-    sums = SecureSum(settings(counts_items=True)).sum_answers(own, inbox, clients, COHORT, 0)
+    sums = SecureSum(settings(counts_items=True)).sum_answers(
+        own, inbox, clients, Round(20, 0, COHORT), clients
+    )
 
     assert sums.total.tolist() == [0.5, 0.5, 0, 0, 0.25, 0.25, 0.75]
     assert sums.touched.tolist() == [1, 1, 0, 0, 2, 2, 2]
@@ -75,7 +82,9 @@ def test_sums_are_the_same_without_masks():
     own, models = answers(COHORT)
     inbox = Inbox(models, np.arange(5), np.ones(5))
     found = [
-        SecureSum(settings(24, masks=masks)).sum_answers(own, inbox, COHORT[:5], COHORT, 1).total
+        SecureSum(settings(24, masks=masks))
+        .sum_answers(own, inbox, COHORT, Round(20, 1, COHORT), COHORT)
+        .total
         for masks in (True, False)
     ]
     np.testing.assert_array_equal(*found)
@@ -83,14 +92,35 @@ def test_sums_are_the_same_without_masks():
 
 def test_a_masked_vector_and_a_sum_without_one_answer_look_random():
     """Means over 4096 draws, uniform below 2^16: standard deviation 2^16 / sqrt(12 * 4096) = 296; 5 of these."""
-    masks, zeros = Masks(1, 3, 4096, Modulus(16)), np.zeros(4096, np.uint32)
-    vectors = [masks.add(zeros, client, COHORT) for client in COHORT.tolist()]
+    masks, zeros = Masks(1, Round(20, 3, COHORT), 2, 4096, Modulus(16)), np.zeros(4096, np.uint32)
+    vectors = [masks.add(zeros, client) for client in COHORT.tolist()]
     partial = masks.modulus.wrap(np.sum(vectors[1:], axis=0, dtype=np.uint32))
-    seen = masks.remove(partial, COHORT[1:], COHORT[:0])  # as if client 2 had not dropped out
+    seen = masks.remove(partial, COHORT)  # as if client 2 had not dropped out
     for found in (*vectors, partial, seen):
         assert abs(found.mean() - 2**15) < 5 * 296
         assert found.max() < 2**16
     assert len({vector.tobytes() for vector in vectors}) == len(COHORT)
+    assert not masks.remove(partial, COHORT[1:]).any()
+
+
+def test_masks_follow_from_seed_receiver_round_and_clients_only():
+    def masked(seed=1, receiver=20, number=3, client=5):
+        masks = Masks(seed, Round(receiver, number, COHORT), 2, 8, Modulus(16))
+        return masks.add(np.zeros(8, np.uint32), client).tolist()
+
+    assert masked() == masked()
+    others = [masked(seed=2), masked(receiver=21), masked(number=4), masked(client=8)]
+    assert all(other != masked() for other in others)
+
+
+def test_fewer_shares_than_the_threshold_recover_no_secret():
+    secret = bytes(range(16))
+    shares = split_secret(secret, 3, 5)
+    assert {len(share) for _, share in shares} == {
+        SHARE_BYTES // 2
+    }  # a secret of 32 bytes is shared in two halves
+    assert combine_shares(shares[2:]) == combine_shares(shares[:3]) == secret
+    assert combine_shares(shares[:2]) != secret
 
 
 def test_numbers_beyond_the_clip_are_clipped_and_counted():
@@ -119,7 +149,7 @@ def test_sizes_are_those_that_the_paper_states(log_users, log_numbers, factor):
     """Bonawitz et al. 2017, abstract: expansion of 16-bit inputs, compared with sending them in the clear."""
     n, m = 2**log_users, 2**log_numbers
     k = (n * (2**16 - 1)).bit_length()
-    vector = SumSettings(0, FixedPoint(1.0, 15), Modulus(k), m, 0, 0, weighs=False, counts_items=False)
+    vector = SumSettings(0, FixedPoint(1.0, 15), Modulus(k), m, 0, 0, False, False, QUORUM)
     sent = vector.vector_bytes + sum(exchange_bytes(n).values())
     assert round(sent / (2 * m), 2) == factor
 
@@ -152,7 +182,9 @@ TWO_ROUNDS = [
 def test_answers_count_in_their_own_round_only():
     rounds = played(*TWO_ROUNDS, minimum=2, threshold=0.5)
     assert rounds.rounds_of(np.arange(10)).tolist() == [-1, -1, -1, -1, 0, 0, -1, -1, -1, -1]
-    assert {round_: cohort.tolist() for round_, cohort in rounds.cohorts.items()} == {0: [0, 1, 2, 3]}
+    assert {round_: [part.tolist() for part in done] for round_, done in rounds.completed.items()} == {
+        0: [[0, 1, 2, 3], [1, 0], [5, 4]]
+    }
     assert rounds.counts == {"rounds": 2, "skipped": 1, "requested": 6, "dropped": 3, "recovered": 4}
     assert rounds.latest == {1: 5, 0: 4, 2: 9}
 

@@ -10,7 +10,7 @@ import pytest
 from gossiprec.adversaries.attacks import ATTACKS, Attack
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions
-from gossiprec.compute.secure_sums import KEY_BYTES, SHARE_BYTES
+from gossiprec.compute.secure_masks import KEY_BYTES, SHARE_BYTES
 from gossiprec.emulation import prepare, replay, resume, simulate
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.aggregators.mean import Mean
@@ -210,6 +210,25 @@ def test_rounds_with_too_few_answers_are_skipped_and_noted(tmp_path):
     assert any(
         note.startswith("7 of 8 rounds were skipped, because fewer clients") for note in summary["notes"]
     )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_clients_without_data_send_zeros_and_count_as_answers(mode, recording):
+    empty = {
+        "protocol": {**MODES[mode], "participation": 1.0},
+        "observers": [{"name": "recording"}],
+        "executor": FAST,
+    }
+    given = star(sees={"sees": "sums", "bits": 30}, **empty)
+    given["dataset"] = {**given["dataset"], "without": list(range(11))}  # only client 11 has data
+    prepared = carried_out(given)
+    plain = carried_out({**given, "coordinator": {"sees": "updates"}, "observers": []})
+
+    merged = prepared.layout.merged
+    found, expected = (final_models(run)[:11, merged] for run in (prepared, plain))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert prepared.answer_rounds.counts["dropped"] == 0
+    assert all(sorted(senders) == list(range(12)) for senders, *_ in prepared.attacks[0].seen)
 
 
 def test_clipped_numbers_are_noted(tmp_path):

@@ -9,9 +9,10 @@ import numpy as np
 from gossiprec.base.arrays import I32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
-from gossiprec.compute.answer_rounds import AnswerRounds, Quorum
+from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.messages import OutgoingTransforms, WithholdUserRow
-from gossiprec.compute.secure_sums import WIDEST, FixedPoint, Modulus, SumSettings
+from gossiprec.compute.secure_masks import Modulus, Quorum
+from gossiprec.compute.secure_sums import MASKED_COHORT, WIDEST, FixedPoint, SumSettings
 from gossiprec.models import Layout
 from gossiprec.network.protocols import Protocol
 from gossiprec.rules.aggregators import Aggregator, InboxConfig
@@ -169,7 +170,8 @@ def make_sum_settings(components: RunComponents) -> SumSettings | None:
         layout.item_width,
         weighs=bool((weights != 1.0).any()),
         counts_items=components.receivers[protocol.n_users].rule.counts_items,
-        masks=options.masks,
+        quorum=Quorum(options.threshold, options.minimum),
+        masks=n <= MASKED_COHORT if options.masks == "auto" else options.masks,
     )
 
 

@@ -31,7 +31,8 @@ from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER
-from gossiprec.compute.secure_sums import EXCHANGES, SecureSum
+from gossiprec.compute.secure_masks import EXCHANGES
+from gossiprec.compute.secure_sums import SecureSum
 from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.update_store import UpdateStore
