@@ -5,6 +5,7 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 :func:`study` runs many variants of a scenario, and :func:`open_study` reads their results.
 :func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
 :func:`counterfactual` runs a scenario again without the data of some users, and :func:`influence` compares the two.
+:func:`unlearn` judges methods of unlearning against the first.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gossiprec.emulation.run.counterfactual import counterfactual
     from gossiprec.emulation.run.influence import influence
     from gossiprec.emulation.run.live_run import prepare
+    from gossiprec.emulation.unlearning.judge import unlearn
     from gossiprec.runs import open_run
     from gossiprec.study.api import open_study, study
 
@@ -42,6 +44,7 @@ __all__ = [
     "resume",
     "simulate",
     "study",
+    "unlearn",
 ]
 
 _LAZY = {
@@ -51,6 +54,7 @@ _LAZY = {
     "replay": "gossiprec.emulation",
     "counterfactual": "gossiprec.emulation.run.counterfactual",
     "influence": "gossiprec.emulation.run.influence",
+    "unlearn": "gossiprec.emulation.unlearning.judge",
     "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.api",
 }

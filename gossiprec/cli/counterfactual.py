@@ -12,17 +12,33 @@ import click
 from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, OutputOptions, collect_options
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
-
-@click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option(
+WITHOUT = click.option(
     "--without", "names", multiple=True, metavar="USER",
     help="A user, by name in the data, or by node id if the data have no names (repeatable).",
 )  # fmt: skip
-@click.option(
+WITHOUT_NODE = click.option(
     "--without-node", "nodes", multiple=True, type=click.IntRange(min=0), metavar="ID",
     help="A user, by node id (repeatable).",
 )  # fmt: skip
+LENGTH = click.option(
+    "-k", default=20, show_default=True, type=click.IntRange(min=1), help="Length of the compared lists."
+)
+
+
+def _find_users(run: Path, names: tuple[str, ...], nodes: tuple[int, ...]) -> list[int | str]:
+    """Return the users that the options name: a number is a node id, a text is a name in the data."""
+    from gossiprec.runs import open_run
+
+    if not names and not nodes:
+        raise click.UsageError("found no user; expected --without USER or --without-node ID")
+    named = bool(open_run(run).users)
+    return [*(int(name) if not named and name.isdecimal() else name for name in names), *nodes]
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@WITHOUT
+@WITHOUT_NODE
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -53,12 +69,8 @@ def counterfactual(
     """  # noqa: D301
     from gossiprec.cli.simulate import finish_run
     from gossiprec.emulation.run.counterfactual import counterfactual as run_without
-    from gossiprec.runs import open_run
 
-    if not names and not nodes:
-        raise click.UsageError("found no user; expected --without USER or --without-node ID")
-    named = bool(open_run(run).users)
-    users = [*(int(name) if not named and name.isdecimal() else name for name in names), *nodes]
+    users = _find_users(run, names, nodes)
     with progress_display(quiet=output.quiet) as progress:
         done = run_without(
             run, users, out=out, progress=progress, graceful_stop=True, use_cached_kernels=True
@@ -69,9 +81,7 @@ def counterfactual(
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("other", metavar="COUNTERFACTUAL", type=click.Path(path_type=Path))
-@click.option(
-    "-k", default=20, show_default=True, type=click.IntRange(min=1), help="Length of the compared lists."
-)
+@LENGTH
 @JSON
 @QUIET
 def influence(run: Path, other: Path, k: int, as_json: bool, quiet: bool) -> None:
@@ -96,6 +106,54 @@ def influence(run: Path, other: Path, k: int, as_json: bool, quiet: bool) -> Non
         else:
             columns = {f"hops: {row.pop('hops'):g}": row for row in found.table()}
             _print_table("Influence on other users, by hops from the data", columns)
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@WITHOUT
+@WITHOUT_NODE
+@click.option(
+    "--method", "methods", multiple=True, metavar="METHOD",
+    help="A method of `gossiprec list unlearners`, or '{name: METHOD, OPTION: VALUE}' (repeatable).  "
+    "[default: all that fit the run]",
+)  # fmt: skip
+@LENGTH
+@JSON
+@QUIET
+def unlearn(
+    run: Path,
+    names: tuple[str, ...],
+    nodes: tuple[int, ...],
+    methods: tuple[str, ...],
+    k: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Judge methods of unlearning some users' data after RUN.
+
+    \b
+    gossiprec unlearn runs/fedavg-s1 --without 196 --method fine-tune
+
+    Each method is compared with the run without these data, which is the exact result, and with doing nothing: models
+    and lists of all other users, cost, and what membership inference still finds about the forgotten users. All runs
+    are made in a temporary directory.
+    """  # noqa: D301
+    import yaml
+
+    from gossiprec.emulation.unlearning.judge import unlearn as judge_methods
+
+    users = _find_users(run, names, nodes)
+    try:
+        specs = [yaml.safe_load(method) if method.startswith("{") else method for method in methods]
+    except yaml.YAMLError as error:
+        raise click.UsageError(f"--method: found no valid YAML ({' '.join(str(error).split())})") from None
+    with progress_display(quiet=quiet) as progress:
+        found = judge_methods(run, users, methods=specs or None, k=k, progress=progress)
+    with ignore_closed_pipe():
+        if as_json:
+            _print_json({"k": k, "removed": found.removed.tolist(), "methods": found.table()})
+        else:
+            _print_table("Unlearning, against the run without the users' data (retrain)", found.table())
 
 
 def _print_json(facts: Mapping[str, Any]) -> None:

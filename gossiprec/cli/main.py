@@ -26,6 +26,7 @@ COMMANDS = {
     "replay": "simulate",
     "counterfactual": "counterfactual",
     "influence": "counterfactual",
+    "unlearn": "counterfactual",
     "study": "study",
     "scenario": "scenario",
     "topology": "topology",

@@ -224,6 +224,34 @@ columns that receivers merge.
 """
 
 
+class RoundAnswers(NamedTuple):
+    """The answers that a receiver has aggregated, before its server runs.
+
+    Attributes
+    ----------
+    key : int
+        Number of the last message, which identifies the round also in a run of other values.
+    clients : ndarray of int64, shape (n_answers,)
+        Client of each answer in the inbox.
+    published : ndarray of float32, shape (n_columns,)
+        The version before.
+    aggregated : ndarray of float32, shape (n_columns,)
+    inbox : Inbox
+    rule : Aggregator
+    """
+
+    key: int
+    clients: I64
+    published: F32
+    aggregated: F32
+    inbox: Inbox
+    rule: Aggregator
+
+
+OnAggregate: TypeAlias = Callable[[RoundAnswers], F32]
+"""A function that returns the version in place of the aggregated one."""
+
+
 class Received(NamedTuple):
     """The receiver, messages and senders of an inbox."""
 
@@ -316,6 +344,8 @@ class InboxReducer:
         Inboxes so far that held fewer models than their rule needs (:attr:`Aggregator.enough`), and all inboxes.
     elsewhere : mapping of str to int
         The same counts of nodes that other shards own.
+    on_aggregate : callable or None
+        Called with each aggregation, before the server; its result is the aggregated version.
     """
 
     def __init__(
@@ -333,6 +363,7 @@ class InboxReducer:
         self._is_partial = is_partial if is_partial is not None and is_partial.any() else None
         self.n_discarded = self.n_small = self.n_reduced = 0
         self.elsewhere: Mapping[str, int] = {}
+        self.on_aggregate: OnAggregate | None = None
         self._secure = next((each.secure for each in receivers.values() if each.secure), None)
         self._has_inbox = np.zeros(store.n_nodes, np.bool_)
         self._has_inbox[list(receivers)] = True
@@ -443,6 +474,11 @@ class InboxReducer:
         if len(inbox):
             self.n_reduced += 1
             self.n_small += len(inbox.model_weights) < receiver.rule.enough
+        if self.on_aggregate is not None and len(entries):
+            key, clients = int(program.merge_message[entries].max()), program.merge_sender[collected]
+            own = self._store.merged_columns(int(program.source[task]))
+            answers = RoundAnswers(key, clients.astype(np.int64), own, found, inbox, receiver.rule)
+            found = self.on_aggregate(answers)
         if receiver.serving is not None:
             found = self._serve(program, task, found, collected, inbox)
         store, source, target = self._store, int(program.source[task]), int(program.target[task])

@@ -1,4 +1,4 @@
-"""The kinds of things that a scenario, or ``--track``, can name, their members as text, and a scenario's plug-ins."""
+"""The kinds of things that a scenario or an option can name, their members as text, and a scenario's plug-ins."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ KINDS = {
     "poisoners": "gossiprec.adversaries.poisoners:POISONERS",
     "measures": "gossiprec.measures:MEASURES",
     "trackers": "gossiprec.trackers:TRACKERS",
+    "unlearners": "gossiprec.emulation.unlearning:UNLEARNERS",
 }
 """Location of the registry of each kind; a kind is named after its registry's group."""
 

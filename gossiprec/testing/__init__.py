@@ -18,6 +18,7 @@ from gossiprec.testing.rules import check_aggregator, check_server, check_simila
 from gossiprec.testing.tiny_runs import temporarily_registered
 from gossiprec.testing.topologies import check_sampling, check_session_format, check_topology
 from gossiprec.testing.trackers import check_tracker
+from gossiprec.testing.unlearners import check_unlearner
 
 __all__ = [
     "check_adversary",
@@ -38,5 +39,6 @@ __all__ = [
     "check_ties",
     "check_topology",
     "check_tracker",
+    "check_unlearner",
     "temporarily_registered",
 ]

@@ -72,3 +72,25 @@ def test_influence_is_a_table_by_hops_or_json_by_user(run, capsys):
     code, _, said = invoke(capsys, "influence", run, run, "-q")
     assert code == 2
     assert "gossiprec counterfactual" in said
+
+
+def test_unlearning_is_a_table_by_method_or_json(run, capsys):
+    arguments = ("unlearn", run, "--without", "bob", "-k", "3", "-q")
+    code, printed, _ = invoke(capsys, *arguments, "--method", "{name: fine-tune, fraction: 0.5}", "--json")
+    assert code == 0
+    found = json.loads(printed)
+    assert found["removed"] == [2]
+    assert [*found["methods"]] == ["nothing", "retrain", "fine-tune"]
+    assert found["methods"]["retrain"]["distance"] == 0
+    printed = invoke(capsys, *arguments)[1]
+    for word in ("recall@3", "membership_auc", "stored_bytes", "fine-tune"):
+        assert word in printed
+    for more, words in (
+        (("--without", "anne"), "did you mean 'ann'?"),
+        (("--method", "{name"), "--method: found no valid YAML"),
+        (("--method", "fru"), "unlearning method"),
+    ):
+        code, _, said = invoke(capsys, *arguments, *more)
+        assert code == 2
+        assert words in said
+        assert "Traceback" not in said

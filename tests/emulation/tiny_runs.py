@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from gossiprec.emulation import prepare
-from gossiprec.scenario import load_scenario
+from gossiprec.scenario import Scenario, load_scenario
 
 SINGLE = {"name": "cda", "who": "single", "community_size": 3, "reference_items": 9}
 COORDINATOR = {**SINGLE, "who": "coordinator"}
@@ -37,7 +37,7 @@ def tiny(**sections):
 
 def carried_out(scenario, upto=None):
     """Return the prepared run after its last tick, or after its first `upto` ones."""
-    prepared = prepare(load_scenario(scenario))
+    prepared = prepare(scenario if isinstance(scenario, Scenario) else load_scenario(scenario))
     for _ in itertools.islice(prepared.schedule.play(prepared.tape_runner().run_segment), upto):
         pass
     return prepared

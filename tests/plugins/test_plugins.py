@@ -114,7 +114,7 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
         },
         "measures": {"evaluate": {"metrics": ["ndcg@5", "acme-hit@5"]}},
     }
-    assert set(scenarios) == {*KINDS} - {"trackers"}  # no scenario names one
+    assert set(scenarios) == {*KINDS} - {"trackers", "unlearners"}  # no scenario names one
 
     (tmp_path / "all.json").write_text(json.dumps({kind: tiny | own for kind, own in scenarios.items()}))
     told = succeeded(python(site, "-c", TELL, tmp_path / "all.json")).splitlines()

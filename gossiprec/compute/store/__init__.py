@@ -168,3 +168,15 @@ class Store(ABC):
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
+
+    @abstractmethod
+    def continue_from(self, ended: Any, current: I64) -> None:
+        """Begin with the present models and the optimizer state of another run of the same nodes.
+
+        Parameters
+        ----------
+        ended : Store
+            A store of the same class.
+        current : ndarray of int64, shape (n_nodes,)
+            Its present handles of all nodes.
+        """

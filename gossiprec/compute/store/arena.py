@@ -305,6 +305,20 @@ class Arena(Store):
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 
+    def continue_from(self, ended: Arena, current: I64) -> None:
+        """Begin with the present rows, the moments and the steps of another run."""
+        nodes = np.arange(self.n_nodes)
+        first, second = ended.host_moments(np.arange(len(ended.first)))
+        self.restore(
+            {
+                "needed": nodes,
+                "rows": ended.models(current, nodes),
+                "first": first,
+                "second": second,
+                "steps": ended.steps,
+            }
+        )
+
     def _addresses(self, n_rows: int, kind: np.typing.DTypeLike) -> LazyRows:
         return LazyRows(n_rows, self.layout.row_size, kind, sparse=self._sparse)
 

@@ -417,6 +417,12 @@ class UpdateStore(Store):
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 
+    def continue_from(self, ended: UpdateStore, current: I64) -> None:
+        """Begin with the coordinator's version, the clients' own parts, moments and steps of another run."""
+        self._held, self._common = {}, ended.version(int(current[-1])).copy()
+        for name in ("own", "first", "second", "steps"):
+            getattr(self, name)[...] = getattr(ended, name)
+
 
 def _check_tables(state: Mapping[str, Any], **widths: int) -> None:
     """Refuse tables of float32 that have other widths."""

@@ -55,15 +55,28 @@ def counterfactual(
     """
     run = open_run(path)
     scenario = comparable_scenario(run)
-    ids = find_users(run, without)
-    known = set(find_users(run, scenario.dataset.without))
-    for user, node in zip(without, ids, strict=True):
-        if node in known:
-            raise DataError(f"{run.path}: user {user} has no data in it (dataset.without); name another user")
-    dataset = scenario.dataset.model_copy(update={"without": (*scenario.dataset.without, *without)})
+    changed, ids = without_users(run, scenario, without)
     target = Path(out) if out is not None else counterfactual_path(run.path, ids)
     on_exists: OnExists = "reuse" if out is None else "refuse"
-    return simulate(scenario.with_(dataset=dataset), out=target, on_exists=on_exists, **options)
+    return simulate(changed, out=target, on_exists=on_exists, **options)
+
+
+def without_users(run: Run, scenario: Scenario, users: Sequence[int | str]) -> tuple[Scenario, list[int]]:
+    """Return the scenario of a run without the data of some more users, and the node ids of these.
+
+    Raises
+    ------
+    DataError
+        If no user is named, a user does not exist or has no data in the run, or no user would be left.
+    """
+    ids, known = find_users(run, users), set(find_users(run, scenario.dataset.without))
+    if not ids:
+        raise DataError(f"{run.path}: found no user to leave out; expected at least one; name a user")
+    for user, node in zip(users, ids, strict=True):
+        if node in known:
+            raise DataError(f"{run.path}: user {user} has no data in it (dataset.without); name another user")
+    dataset = scenario.dataset.model_copy(update={"without": (*scenario.dataset.without, *users)})
+    return scenario.with_(dataset=dataset), ids
 
 
 def comparable_scenario(run: Run) -> Scenario:

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
 from gossiprec.emulation.run.live_run import LiveRun, prepare
@@ -51,6 +52,8 @@ class ModelDifferences:
         Mean number of ranks by which an item of the first run's list moved.
     recall_change : ndarray of float64, shape (n,)
         recall@k of the second run minus that of the first; NaN for users without test items.
+    recall : ndarray of float64, shape (n,)
+        recall@k of the second run.
     """
 
     users: I64
@@ -61,6 +64,7 @@ class ModelDifferences:
     overlap: F64
     rank_change: F64
     recall_change: F64
+    recall: F64
 
     def columns(self) -> dict[str, F64]:
         """Return all measures by name; blocks are named ``distance[NAME]``."""
@@ -160,11 +164,8 @@ class CounterfactualPair:
         """Return two runs after a check that they are a pair, and that lists of k items can be compared."""
         runs = [open_run(path), open_run(counterfactual)]
         scenarios = [comparable_scenario(run) for run in runs]
-        removed, n_items = _removed(runs, scenarios), (runs[0].summary or {})["items"]
-        if not 1 <= k <= n_items:
-            raise ScenarioError(
-                f"k: found {k}; expected a length of lists from 1 to {n_items}, the number of items"
-            )
+        removed = _removed(runs, scenarios)
+        check_list_length(runs[0], k)
         return cls(runs, scenarios, removed)
 
     def repeat(self, stack: ExitStack, progress: Progress | None) -> list[LiveRun]:
@@ -182,6 +183,20 @@ class CounterfactualPair:
             check_same_log(run, again.finish())
             live.append(again)
         return live
+
+
+def check_list_length(run: Run, k: int) -> None:
+    """Refuse lists of k items that are longer than the catalogue, or empty.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    n_items = (run.summary or {})["items"]
+    if not 1 <= k <= n_items:
+        raise ScenarioError(
+            f"k: found {k}; expected a length of lists from 1 to {n_items}, the number of items"
+        )
 
 
 def _removed(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[int]:
@@ -233,13 +248,26 @@ def check_same_log(run: Run, again: Run) -> None:
         )
 
 
-def compare_models(first: LiveRun, second: LiveRun, users: I64, k: int) -> ModelDifferences:
+class EndedModels(Protocol):
+    """The models of all nodes at a report: a :class:`LiveRun`, or one like it."""
+
+    @property
+    def prepared(self) -> PreparedRun:
+        """The parts of the run."""
+
+    def model(self, node: int) -> dict[str, np.typing.NDArray[np.float32]]:
+        """Return the model of a node by block."""
+
+    def scores(self, users: I64) -> F32:
+        """Return the scores of all items by the models of some users, shape (n_users, n_items)."""
+
+
+def compare_models(first: EndedModels, second: EndedModels, users: I64, k: int) -> ModelDifferences:
     """Return the differences between the models and lists of some users in two runs of the same network.
 
     Parameters
     ----------
-    first, second : LiveRun
-        At a report.
+    first, second : EndedModels
     users : ndarray of int64, shape (n,)
         Users with data in both, ascending.
     k : int
@@ -259,14 +287,14 @@ def compare_models(first: LiveRun, second: LiveRun, users: I64, k: int) -> Model
     lists = [
         _compare_lists(first, second, users[low : low + BLOCK], k) for low in range(0, len(users), BLOCK)
     ]
-    overlap, moved, recall = (np.concatenate(found) for found in zip(*lists, strict=True))
+    overlap, moved, change, recall = (np.concatenate(found) for found in zip(*lists, strict=True))
     norm = np.array(norms)
     relative = np.divide(distance, norm, out=np.full_like(norm, np.nan), where=norm > 0)
-    return ModelDifferences(users, k, distance, relative, blocks, overlap, moved, recall)
+    return ModelDifferences(users, k, distance, relative, blocks, overlap, moved, change, recall)
 
 
-def _compare_lists(first: LiveRun, second: LiveRun, users: I64, k: int) -> tuple[F64, F64, F64]:
-    """Return overlap, mean change of rank, and change of recall of the lists of some users."""
+def _compare_lists(first: EndedModels, second: EndedModels, users: I64, k: int) -> tuple[F64, F64, F64, F64]:
+    """Return overlap, mean change of rank, change of recall, and second recall of the lists of some users."""
     data = first.prepared.split
     unseen = ~_members(data, users, *first.prepared.scenario.evaluate.mask.split("+"))
     tests = _members(data, users, "test") & unseen
@@ -280,7 +308,7 @@ def _compare_lists(first: LiveRun, second: LiveRun, users: I64, k: int) -> tuple
     n_tests = tests.sum(axis=1)
     with np.errstate(invalid="ignore"):
         recalls = [(found & tests).sum(axis=1) / n_tests for found in listed]
-        return common / length, moved / length, recalls[1] - recalls[0]
+        return common / length, moved / length, recalls[1] - recalls[0], recalls[1]
 
 
 def _members(data: Split, users: I64, *parts: str) -> Bools:
