@@ -89,6 +89,11 @@ class MessageEncoder:
         rewrites = outgoing.rewrites_messages
         self._chains: list[Chain] = []
         self._chain_of, self._memory = np.full(len(rewrites), -1), dict[int, F32]()
+        self._forged_memory = {
+            node: np.zeros(each.memory_numbers, np.float32)
+            for node, each in self._forgeries.items()
+            if each.memory_numbers
+        }
         for node in np.flatnonzero(rewrites).tolist():
             chain = outgoing.rewriting_transforms(node)
             for _, each in chain:
@@ -115,23 +120,31 @@ class MessageEncoder:
         return found[0] if found else len(self._chains) - 1
 
     def state(self) -> dict[str, Any]:
-        """Return the memory of all transforms, for a checkpoint."""
-        return {"memory": list(self._memory.values())}
+        """Return the memory of all transforms and forgeries, for a checkpoint."""
+        return {"memory": [*self._memory.values(), *self._forged_memory.values()]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
-        for own, found in zip(self._memory.values(), state["memory"], strict=True):
+        memories = [*self._memory.values(), *self._forged_memory.values()]
+        for own, found in zip(memories, state["memory"], strict=True):
             check_array("encoder.memory", found, own)
             own[:] = found
 
     def export_nodes(self, nodes: I64) -> list[F32]:
         """Return copies of the memory of some nodes."""
-        return [memory[nodes] for memory in self._memory.values()]
+        kept = self._forged_memory
+        return [
+            *(memory[nodes] for memory in self._memory.values()),
+            *(kept[node] for node in nodes.tolist() if node in kept),
+        ]
 
     def import_nodes(self, nodes: I64, memory: Sequence[F32]) -> None:
         """Take over the memory that :meth:`export_nodes` returned in another process."""
-        for own, found in zip(self._memory.values(), memory, strict=True):
+        for own, found in zip(self._memory.values(), memory, strict=False):
             own[nodes] = found
+        kept = [self._forged_memory[node] for node in nodes.tolist() if node in self._forged_memory]
+        for own, found in zip(kept, memory[len(self._memory) :], strict=True):
+            own[:] = found
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Rewrite the messages of the pushes among some tasks of one wave."""
@@ -253,7 +266,10 @@ class MessageEncoder:
 
     def _forged(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
-        push = PushContext(self._work.seed, node, number, items, self._pushes.event(node, number).round)
+        memory = self._forged_memory.get(node, np.zeros(0, np.float32))
+        push = PushContext(
+            self._work.seed, node, number, items, self._pushes.event(node, number).round, memory=memory
+        )
         change = self._forgeries[node].forge(self._store.whole(handle, node), push)
         return self._store.changed(handle, node, change)
 

@@ -125,8 +125,8 @@ class PushContext:
         With a coordinator, the clients that it sent this version to together with the node, ascending; empty in gossip,
         where no node knows with which others its message will be merged.
     memory : ndarray of float32, shape (n_numbers,)
-        What the transform has written there at the node's pushes so far, zero at first, if it
-        :attr:`~Transform.keeps_memory`; else empty. Encoding may change it.
+        What the transform or forgery has written there at the node's pushes so far, zero at first, if it keeps a
+        memory; else empty. Encoding may change it.
     """
 
     seed: int
@@ -209,8 +209,15 @@ class WithholdUserRow(Transform):
 class Forgery(ABC):
     """A source of forged messages, for nodes without data.
 
-    One object may serve several nodes; it must not keep state from push to push.
+    One object may serve several nodes; it must not keep state from push to push, except in :attr:`PushContext.memory`.
+
+    Attributes
+    ----------
+    memory_numbers : int
+        Numbers that each node keeps from push to push, zero at first.
     """
+
+    memory_numbers: int = 0
 
     @abstractmethod
     def forge(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
@@ -245,6 +252,7 @@ class OutgoingTransforms:
         self._rewriting: list[tuple[str, Transform, Bools]] = []
         self._forged = np.zeros(n_nodes, np.bool_)
         self._taken_over = np.zeros(n_nodes, np.bool_)
+        self._remembering = np.zeros(n_nodes, np.bool_)
 
     def add(self, name: str, transform: Transform, nodes: I64) -> None:
         """Add a transform, of the policy `name`, to the messages of some nodes.
@@ -264,9 +272,10 @@ class OutgoingTransforms:
             self._rewriting.append((name, transform, used))
             self._refuse_memory_by_receiver(nodes)
 
-    def mark_forged(self, nodes: I64) -> None:
-        """Mark the messages of some nodes as forged."""
+    def mark_forged(self, nodes: I64, *, remembers: bool = False) -> None:
+        """Mark the messages of some nodes as forged, and whether each push depends on earlier ones."""
         self._forged[nodes] = True
+        self._remembering[nodes] = remembers
 
     def take_over(self, nodes: I64) -> None:
         """Mark nodes of which an adversary decides what they send, by what they have received and sent so far."""
@@ -299,7 +308,7 @@ class OutgoingTransforms:
     @property
     def in_order(self) -> Bools:
         """Whether each push of a node waits for its earlier pushes and merges, shape (n_nodes,)."""
-        return self.nodes_with("keeps_memory") | self._taken_over
+        return self.nodes_with("keeps_memory") | self._taken_over | self._remembering
 
     @property
     def extra_bytes(self) -> I64:

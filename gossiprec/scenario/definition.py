@@ -94,6 +94,8 @@ class AttackerChoice(RegisteredChoice):
     """Number of poisoners."""
     targets: Targets = LeastPopular(least_popular=1)
     """Items that the poisoners promote: ids, or {least_popular: n} of training and test items together."""
+    aim: Literal["promote", "demote"] = "promote"
+    """Whether the targets are to be shown to more users, or to fewer."""
     start: int = Field(default=1, ge=1, le=LARGEST)
     """First round of poisoning; before it the nodes send unmodified models."""
     scale: Literal["gradient", "matched"] = "gradient"
@@ -189,6 +191,9 @@ class Scenario(ScenarioHeader):
         plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
         if not self.attackers:  # files written before there were attackers stay unchanged
             del plain["attackers"]
+        for entry in plain.get("attackers", []):
+            if entry["aim"] == "promote":
+                del entry["aim"]
         if not self.adversaries:
             del plain["adversaries"]
         if self.coordinator == CoordinatorOptions():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.data.split import Split
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.poisoners import poisoner_context
+from gossiprec.emulation.assembly.poisoners import known_about_users, poisoner_context
 from gossiprec.emulation.progress import NullProgress, Status
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.rules.aggregators import ModelDelta
@@ -197,10 +197,12 @@ class PoisonerCase:
         empty_feed = self.model.make_feed(self.split.training_data(for_feed=True)).restricted_to(
             np.zeros(0, np.int64)
         )
-        context = poisoner_context(
-            self.model, self.layout, empty_feed, NEGATIVES, np.array(TARGETS, np.int32)
-        )
-        return self.kind(self.kind.Options.model_validate(self.options), context)
+        targets = np.array(TARGETS if self.kind.targeted else [], np.int32)
+        context = poisoner_context(self.model, self.layout, empty_feed, NEGATIVES, targets)
+        chosen = self.kind.Options.model_validate(self.options)
+        known = known_about_users(self.kind, chosen, self.split, SEED)
+        nodes = np.unique([node for node, _ in PUSHES])
+        return self.kind(chosen, replace(context, nodes=nodes, **known))
 
     def sent(self, draw: int) -> MessagePayload:
         """Return a random version."""
@@ -235,9 +237,14 @@ def check_poisoner(
 
 
 def _gradient(poisoner_case: PoisonerCase, poisoner: Poisoner, push: tuple[int, int]) -> ModelDelta:
-    """Return a gradient at a push of a node without items."""
-    none = np.zeros(0, np.int32)
-    return poisoner.gradient(poisoner_case.sent(1), PushContext(SEED, *push, none, round=push[1] + 1))
+    """Return the gradient at a push of a node without items, after all its earlier pushes."""
+    none, (node, number) = np.zeros(0, np.int32), push
+    size = poisoner.memory_numbers(poisoner.options, poisoner_case.layout, poisoner_case.split.n_users)
+    memory = np.zeros(size, np.float32)
+    for earlier in range(0 if size else number, number + 1):
+        context = PushContext(SEED, node, earlier, none, round=earlier + 1, memory=memory)
+        found = poisoner.gradient(poisoner_case.sent(1 + earlier), context)
+    return found
 
 
 def gradients_are_of_items_and_shared_weights(poisoner_case: PoisonerCase) -> None:
@@ -255,9 +262,9 @@ def gradients_are_of_items_and_shared_weights(poisoner_case: PoisonerCase) -> No
 
 
 def all_targets_are_changed(poisoner_case: PoisonerCase) -> None:
-    """Change the rows of all targets."""
-    items = np.asarray(_gradient(poisoner_case, poisoner_case.made(), PUSHES[0]).items).tolist()
-    missing = sorted(set(TARGETS) - set(items))
+    """Change the rows of all targets, at the second push at the latest."""
+    items = np.asarray(_gradient(poisoner_case, poisoner_case.made(), PUSHES[1]).items).tolist()
+    missing = sorted(set(TARGETS if poisoner_case.kind.targeted else []) - set(items))
     assert not missing, f"It changes items {items}, but not the target {missing[0]}."
 
 
@@ -276,7 +283,8 @@ def _bytes(change: ModelDelta) -> list[bytes]:
 
 def threads_change_nothing(run_case: PoisonerCase) -> None:
     """Be accepted by some run, and give it the same finite models for any number of threads."""
-    attackers = [{"name": run_case.name, "number": 2, "targets": TARGETS, **run_case.options}]
+    targets = {"targets": TARGETS} if run_case.kind.targeted else {}
+    attackers = [{"name": run_case.name, "number": 2, **targets, **run_case.options}]
     check_threads(
         {
             name: {**run_case.run, "protocol": protocol, "attackers": attackers}

@@ -58,6 +58,19 @@ RUNS = {
         "policies": [{"name": "robust-merge", "rule": "median", "buffer": 4}],
         "observers": [SINGLE],
     },
+    "memory": {
+        "protocol": {**SLICED, "rounds": 4},
+        "attackers": [
+            {"name": "fedrecattack", "number": K, "targets": TARGETS, "knowledge": 0.3, "items": 4}
+        ],
+    },
+    "gossip-memory": {
+        "protocol": GOSSIP,
+        "network": SLOW,
+        "attackers": [
+            {"name": "pieck", "number": K, "targets": TARGETS, "popular": 5, "changes": 9, "boost": 9}
+        ],
+    },
     "personal": {
         "protocol": PERSONAL,
         "observers": [SINGLE],
@@ -464,6 +477,19 @@ def _tables(layout, row):
         ({"attackers": [{**AHUM, "targets": {"least_popular": 41}}]}, "found 41, but there are only 40 items"),
         ({"model": {"name": "mf", "loss": "bpr"}}, "attackers: a-hum trains items.*mf does not learn from"),
         ({"protocol": {**MODELS, "user_table": "averaged"}}, "attackers: a-hum has no user row"),
+        ({"attackers": [{**AHUM, "targets": []}]}, r"attackers.0.targets"),
+        ({"attackers": [{**AHUM, "number": 12}]}, "found 12 poisoners for 12 users.*lower number or fraction"),
+        (
+            {"attackers": [{"name": "a-hum", "number": 1, "aim": "demote"}]},
+            r"attackers.0.aim: found demote with targets {least_popular: 1}.*list their numbers in targets",
+        ),
+        *(
+            (
+                {"attackers": [{"name": "fedrecattack", "number": 1, "knowledge": fraction}]},
+                rf"attackers.0.knowledge: found {fraction}",
+            )
+            for fraction in (0, 1)
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(changes, why):

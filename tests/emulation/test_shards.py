@@ -31,7 +31,10 @@ LISTS = {"evaluate": {"every": 2, "metrics": METRICS, "targets": [1, 7], "activi
 ROBUST = [{"name": "robust-merge", "rule": "median", "buffer": 4}]
 LDP = [{"name": "ldp", "norm": "l2", "bound": 1.0, "scale": 0.1, "nodes": [0, 3, 5, 11]}]
 HIDING = [{"name": "share-less", "nodes": {"fraction": 0.6}}]
-POISONED = {"attackers": [{"name": "a-hum", "number": 2, "targets": [7]}], "model": {"name": "ncf", "dim": 4}}
+POISONED = {
+    "attackers": [{"name": "pieck", "number": 2, "targets": [7], "popular": 4, "changes": 9}],
+    "model": {"name": "ncf", "dim": 4},
+}
 FEDAVG = {"name": "fedavg", "rounds": 6}
 BUFFERED = {"name": "buffered", "buffer": 3, "concurrency": 6}
 AIA = {"name": "aia", "adversaries": 2, "community_size": 3, "models": 6, "epochs": 2}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I32
+from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.models import BlockRole, Layout, Model
-from gossiprec.models.feeds import PointwiseFeed
+from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import ModelDelta
@@ -38,19 +39,22 @@ class ModelFormula:
         self.layout = replace(layout, n_users=1)
 
     @staticmethod
-    def check(model: Model, layout: Layout, name: str) -> None:
-        """Refuse a model without user rows, or one that does not learn from labelled items.
+    def check(model: Model, layout: Layout, name: str, *, labels: bool = True) -> None:
+        """Refuse a model without user rows, or, with `labels`, one that does not learn from labelled items.
 
         Raises
         ------
         ScenarioError
         """
         what = None
-        if not issubclass(model.feed, PointwiseFeed):
+        if not labels:
+            if not issubclass(model.feed, PointwiseFeed | PairwiseFeed):
+                what = "does not learn from single items or pairs of items"
+        elif not issubclass(model.feed, PointwiseFeed):
             what = "does not learn from single items with labels"
         elif not model.predicts_probabilities:
             what = "does not predict probabilities"
-        elif not layout.user_width:
+        if what is None and not layout.user_width:
             what = "has no user rows"
         elif layout.blocks_of_role(BlockRole.PRIVATE):
             what = "has private weights"
@@ -68,6 +72,16 @@ class ModelFormula:
         found = torch.func.vmap(lambda user: self.model.score(self._named(user, rows, shared), query))
         scores: Tensor = found(users)
         return scores
+
+    def pair_scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+        """Return the logit of each user for one row, shape (n_pairs,); `users` and `rows` have a row for each pair."""
+        import torch
+
+        query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.zeros(1, dtype=torch.int64)}
+        found: Tensor = torch.func.vmap(
+            lambda user, row: self.model.score(self._named(user, row[None], shared), query)[0]
+        )(users, rows)
+        return found
 
     def loss(self, users: Tensor, rows: Tensor, shared: Tensor, labels: Tensor) -> Tensor:
         """Return the model's loss for each of `users` given the labels of `rows`, shape (n_users,)."""
@@ -111,7 +125,7 @@ def draw_user_rows(draw: np.random.Generator, count: int, layout: Layout, std: f
 @old_members(nobody="empty_feed")
 @dataclass(frozen=True)
 class PoisonerContext:
-    """A poisoner's knowledge in addition to the version that it is sent; nothing about any user.
+    """A poisoner's knowledge in addition to the version that it is sent; about users only what its class declares.
 
     Attributes
     ----------
@@ -122,30 +136,56 @@ class PoisonerContext:
     negatives : int
         Number of negatives that clients draw for each positive.
     targets : ndarray of int32, shape (n_targets,)
-        Items to be promoted, ascending.
+        Items to be promoted or demoted, ascending; none if the poisoner has no use for them.
+    sign : int
+        1 to promote the targets, -1 to demote them.
+    nodes : ndarray of int64
+        The nodes that poison together.
+    popularity : ndarray of int64, shape (n_items,), or None
+        Number of users with each item in their training data, if the class declares this knowledge.
+    interactions : Ragged of int32 or None
+        Some training items of each user, if the class declares this knowledge.
     """
 
     formula: ModelFormula
     empty_feed: Feed
     negatives: int
     targets: I32
+    sign: int = 1
+    nodes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    popularity: I64 | None = None
+    interactions: Ragged | None = None
 
 
 @old_members(world="context")
 class Poisoner(ABC):
     """The way in which some nodes without data poison the model that they are sent.
 
-    One object serves all nodes of its entry in a scenario and keeps no state between pushes: a message follows from
-    the version that the node was sent, the seed, the node, the number of its push, and the targets.
+    One object serves all nodes of its entry in a scenario and keeps no state between pushes, except what a node writes
+    to :attr:`PushContext.memory`: a message follows from the versions that the node was sent, the seed, the node, the
+    number of its push, and the targets.
 
     Parameters
     ----------
     options : Options
         Options of the class's own type.
     context : PoisonerContext
+
+    Attributes
+    ----------
+    targeted : bool
+        Whether the poisoner promotes or demotes targets; otherwise it lowers the quality of all recommendations.
+    needs_labels : bool
+        Whether the model must learn from single items with labels.
+    knows : frozenset of str
+        Knowledge about users that it needs: ``popularity`` of items; ``interactions``, a fraction of which its options
+        name as `knowledge`.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
+    targeted: ClassVar[bool] = True
+    needs_labels: ClassVar[bool] = True
+    knows: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, options: Any, context: PoisonerContext) -> None:
         self.options = options
@@ -159,7 +199,12 @@ class Poisoner(ABC):
         ------
         ScenarioError
         """
-        ModelFormula.check(model, layout, name)
+        ModelFormula.check(model, layout, name, labels=cls.needs_labels)
+
+    @classmethod
+    def memory_numbers(cls, options: Any, layout: Layout, n_users: int) -> int:
+        """Return the count of numbers that a node keeps from push to push: none."""
+        return 0
 
     @abstractmethod
     def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
@@ -170,13 +215,45 @@ class Poisoner(ABC):
         sent : MessagePayload
             The version: ``items``, (n_items, item_width), and ``shared``, (n_shared,).
         push : PushContext
-            Context with the random generators, ``push.generator(purpose)``.
+            Context with the random generators, ``push.generator(purpose)``, and with ``memory``.
 
         Returns
         -------
         ModelDelta
             Items, ascending, with one row of gradients each, and the gradient of the shared weights.
         """
+
+
+class VersionWatcher(Poisoner):
+    """A poisoner that compares each version with the one that it was sent before."""
+
+    @classmethod
+    def memory_numbers(cls, options: Any, layout: Layout, n_users: int) -> int:
+        """Return the count of versions seen, the latest item rows, and a number for each item."""
+        return 1 + layout.n_items * (layout.item_width + 1)
+
+    def item_changes(self, sent: MessagePayload, push: PushContext) -> tuple[int, F32, F32]:
+        """Return the number of earlier versions, the change of all item rows since the last one, and :attr:`notes`.
+
+        The version is then the last one. Notes are a number for each item that the poisoner may change, zero at first.
+        """
+        seen, size = int(push.memory[0]), sent.items.size
+        last, notes = push.memory[1 : 1 + size].reshape(sent.items.shape), push.memory[1 + size :]
+        change = sent.items - last if seen else np.zeros_like(sent.items)
+        last[:], push.memory[0] = sent.items, min(seen + 1, 2**23)
+        return seen, change, notes
+
+
+def no_change(sent: MessagePayload) -> ModelDelta:
+    """Return the gradient of a poisoner that does not know enough yet."""
+    none = np.zeros(0, np.int32)
+    return ModelDelta(none, sent.items[none], np.zeros_like(sent.shared))
+
+
+def largest_first(values: F32 | F64, count: int, *, without: I32) -> I64:
+    """Return the places of the `count` largest values, largest first, lower places first on ties."""
+    ranked = np.argsort(-values, kind="stable")
+    return ranked[~np.isin(ranked, without)][:count]
 
 
 POISONERS: Registry[type[Poisoner]] = Registry("poisoner", __name__, group="poisoners")

@@ -31,8 +31,8 @@ class AHumOptions(ARaOptions):
 class AHum(ARa):
     """A-ra with users that were first trained to dislike the targets.
 
-    The training is gradient descent on each user's row by the model's loss with the targets labelled 0; items and
-    shared weights are those that the node was sent.
+    The training is gradient descent on each user's row by the model's loss with the targets labelled 0, or 1 to
+    demote them; items and shared weights are those that the node was sent.
     """
 
     Options = AHumOptions
@@ -42,7 +42,7 @@ class AHum(ARa):
         """Return the users after the steps."""
         import torch
 
-        dislike = torch.zeros(len(rows))
+        dislike = torch.full((len(rows),), float(self.context.sign < 0))
         for _ in range(self.options.steps):
             users = users.detach().requires_grad_()
             loss = self.context.formula.loss(

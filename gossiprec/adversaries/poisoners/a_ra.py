@@ -35,7 +35,7 @@ class ARa(Poisoner):
     """Synthetic users with random rows that have taken the targets.
 
     The gradient is of the mean over these users of the model's loss, with the targets as their only samples, labelled
-    1; it is taken with respect to the targets' rows and the shared weights.
+    1, or 0 to demote them; it is taken with respect to the targets' rows and the shared weights.
     """
 
     Options = ARaOptions
@@ -49,7 +49,8 @@ class ARa(Poisoner):
         drawn = draw_user_rows(push.generator("poison"), options.users, context.formula.layout, options.std)
         rows, shared = leaf_tensors(sent, context.targets)
         users = self.harden_users(torch.from_numpy(drawn), rows.detach(), shared.detach())
-        loss = context.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
+        wanted = torch.full((len(rows),), float(context.sign > 0))
+        loss = context.formula.loss(users, rows, shared, wanted).mean()
         return item_gradient(loss, context.targets, rows, shared)
 
     def harden_users(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:

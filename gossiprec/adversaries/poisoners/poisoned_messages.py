@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.adversaries.poisoners import Poisoner, draw_user_rows
+from gossiprec.adversaries.poisoners import Poisoner, draw_user_rows, no_change
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.messages import Forgery, MessagePayload, PushContext
@@ -39,6 +39,8 @@ class PoisonedMessages(Forgery):
         Norm to which the delta of each item's row is finally scaled down.
     norm : callable or None
         Function from a version and a push to the norm of rows before boosting; None to use rate times gradient.
+    memory_numbers : int
+        Count of numbers that the poisoner keeps for each node.
     """
 
     name: str
@@ -48,12 +50,12 @@ class PoisonedMessages(Forgery):
     boost: float = 1.0
     clip: float | None = None
     norm: Callable[[MessagePayload, PushContext], float] | None = None
+    memory_numbers: int = 0
 
     def forge(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return the delta of the message."""
         if push.round < self.start:
-            none = np.zeros(0, np.int32)
-            return ModelDelta(none, sent.items[none], np.zeros_like(sent.shared))
+            return no_change(sent)
         wanted = None if self.norm is None else self.norm(sent, push)
         shape, n_shared = sent.items.shape, len(sent.shared)
         with single_torch_thread():

@@ -53,7 +53,7 @@ class PSMU(Poisoner):
     At each push a user with random items is created and its row is fitted to them; items and shared weights stay as
     they were sent. Its alternatives are the items on top of its list. The loss is, with logits s,
     ``sum_t -log sigmoid(s_t) + weight * sum_t,a -log sigmoid(s_t - s_a)``; its gradient is with respect to the rows
-    of targets and alternatives and the shared weights.
+    of targets and alternatives and the shared weights. To demote targets, s_t and s_t - s_a change their sign.
     """
 
     Options = PSMUOptions
@@ -76,7 +76,8 @@ class PSMU(Poisoner):
         scores = context.formula.scores(user, rows, shared)[0]
         wanted = scores[np.searchsorted(items, context.targets)]
         lead = wanted[:, None] - scores[np.searchsorted(items, rivals)]
-        loss = softplus(-wanted).sum() + self.options.weight * softplus(-lead).sum()
+        loss = softplus(-context.sign * wanted).sum()
+        loss = loss + self.options.weight * softplus(-context.sign * lead).sum()
         return item_gradient(loss, items, rows, shared)
 
     def _fitted(self, sent: MessagePayload, taken: I32, draw: np.random.Generator) -> F32:

@@ -218,7 +218,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     n_uploading = split.n_users if uploads else 0
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
     for entry in attackers:
-        outgoing.mark_forged(entry.nodes)
+        outgoing.mark_forged(entry.nodes, remembers=entry.memory_numbers > 0)
     for taken in choose_adversary_nodes(scenario, split.n_users):
         outgoing.take_over(taken)
     withhold_user_rows(scenario, protocol, layout, outgoing)

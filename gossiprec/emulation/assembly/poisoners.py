@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.adversaries.poisoners import POISONERS, PoisonerContext
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner, PoisonerContext
 from gossiprec.base.arrays import I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
+from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import Forgery
@@ -39,12 +41,15 @@ class PoisonerGroup:
     nodes : ndarray of int64
         Node ids, which come after the ids of users and of earlier entries.
     targets : ndarray of int32
-        Ascending.
+        Ascending; none for a poisoner without targets.
+    memory_numbers : int
+        Count of numbers that each node keeps from push to push.
     """
 
     choice: AttackerChoice
     nodes: I64
     targets: I32
+    memory_numbers: int = 0
 
 
 def count_poisoners(scenario: Scenario, n_users: int) -> int:
@@ -103,12 +108,49 @@ def make_poisoner_groups(
                 f"attackers: {choice.name} has no user row, but with protocol.user_table 'averaged' every "
                 "node sends all rows; set protocol.user_table to 'own'"
             )
-        POISONERS[choice.name].check(model, layout, choice.name)
+        kind = POISONERS[choice.name]
+        kind.check(model, layout, choice.name)
         nodes = np.arange(first, first + _count(choice, split.n_users))
         first += len(nodes)
-        targets = _select_targets(choice.targets, split, f"attackers.{index}.targets")
-        groups.append(PoisonerGroup(choice, nodes, targets))
+        _check_aim(choice, targeted=kind.targeted, key=f"attackers.{index}")
+        targets = np.zeros(0, np.int32)
+        if kind.targeted:
+            targets = _select_targets(choice.targets, split, f"attackers.{index}.targets")
+        memory = kind.memory_numbers(choice.options, layout, split.n_users)
+        groups.append(PoisonerGroup(choice, nodes, targets, memory))
+    if scenario.evaluate.targets == "attacked" and groups and not any(len(group.targets) for group in groups):
+        names = ", ".join(choice.name for choice in scenario.attackers)
+        raise ScenarioError(
+            f"evaluate.targets: found attacked, but {names} has no targets; list items, or remove targets and er@K"
+        )
+    _check_majority(first - split.n_users, split.n_users, protocol)
     return groups
+
+
+def _check_aim(choice: AttackerChoice, *, targeted: bool, key: str) -> None:
+    """Refuse targets of a poisoner without targets, and the demotion of items that no user is shown."""
+    if not targeted and (
+        choice.aim != "promote" or choice.targets != AttackerChoice.model_fields["targets"].default
+    ):
+        raise ScenarioError(
+            f"{key}: found targets or aim, but {choice.name} lowers the quality of all recommendations; remove them"
+        )
+    if targeted and choice.aim == "demote" and isinstance(choice.targets, LeastPopular):
+        raise ScenarioError(
+            f"{key}.aim: found demote with targets {{least_popular: {choice.targets.least_popular}}}, which no user is "
+            "shown; expected items that users are shown; list their numbers in targets"
+        )
+
+
+def _check_majority(n_poisoners: int, n_users: int, protocol: Protocol) -> None:
+    """Refuse as many poisoners as users, so that most clients of a slice or peers would be poisoners."""
+    if n_poisoners < n_users:
+        return
+    drawn = "clients of a round" if protocol.has_coordinator else "peers of a node"
+    raise ScenarioError(
+        f"attackers: found {n_poisoners} poisoners for {n_users} users, so that half or more of the {drawn} would be "
+        "poisoners; expected fewer poisoners than users; lower number or fraction"
+    )
 
 
 def _select_targets(chosen: Targets, split: Split, key: str) -> I32:
@@ -150,12 +192,19 @@ def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, F
     forgeries: dict[int, Forgery] = {}
     for entry in components.attackers:
         choice = entry.choice
-        context = poisoner_context(
-            components.model, components.layout, empty_feed, components.training.negatives, entry.targets
+        kind = POISONERS[choice.name]
+        context = replace(
+            poisoner_context(
+                components.model, components.layout, empty_feed, components.training.negatives, entry.targets
+            ),
+            sign=1 if choice.aim == "promote" else -1,
+            nodes=entry.nodes,
+            **known_about_users(kind, choice.options, components.split, components.scenario.seed),
         )
         forging = PoisonedMessages(
             name=choice.name,
-            poisoner=POISONERS[choice.name](choice.options, context),
+            poisoner=kind(choice.options, context),
+            memory_numbers=entry.memory_numbers,
             start=choice.start,
             rate=components.training.learning_rate,
             boost=choice.boost,
@@ -175,6 +224,26 @@ def poisoner_context(
     from gossiprec.adversaries.poisoners import ModelFormula
 
     return PoisonerContext(ModelFormula(model, layout), empty_feed, negatives, targets)
+
+
+def known_about_users(kind: type[Poisoner], options: Any, split: Split, seed: int) -> dict[str, Any]:
+    """Return the fields of a context that hold what a poisoner declares to know about users, copied."""
+    found: dict[str, Any] = {}
+    if "popularity" in kind.knows:
+        found["popularity"] = np.bincount(split.train.values, minlength=split.n_items)
+    if "interactions" in kind.knows:
+        found["interactions"] = draw_interactions(split.train, options.knowledge, seed)
+    return found
+
+
+def draw_interactions(train: Ragged, fraction: float, seed: int) -> Ragged:
+    """Return a fraction of each user's items, rounded up, drawn at random; ascending."""
+    parts = []
+    for user in range(len(train)):
+        items, draw = train[user], generator(seed, "known-interactions", user, 0)
+        count = math.ceil(fraction * len(items) - 1e-9)
+        parts.append(np.sort(draw.choice(items, count, replace=False)) if count else items[:0])
+    return Ragged.from_parts(parts)
 
 
 def make_push_log(components: RunComponents) -> PushLog | None:
