@@ -6,6 +6,7 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 :func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
 :func:`counterfactual` runs a scenario again without the data of some users, and :func:`influence` compares the two.
 :func:`unlearn` judges methods of unlearning against the first.
+:func:`network_epsilon` accounts for what each node of a run can learn about each user.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from gossiprec.emulation.run.influence import influence
     from gossiprec.emulation.run.live_run import prepare
     from gossiprec.emulation.unlearning.judge import unlearn
+    from gossiprec.emulation.run.network_epsilon import network_epsilon
     from gossiprec.runs import open_run
     from gossiprec.study.api import open_study, study
 
@@ -37,6 +39,7 @@ __all__ = [
     "__version__",
     "counterfactual",
     "influence",
+    "network_epsilon",
     "open_run",
     "open_study",
     "prepare",
@@ -55,6 +58,7 @@ _LAZY = {
     "counterfactual": "gossiprec.emulation.run.counterfactual",
     "influence": "gossiprec.emulation.run.influence",
     "unlearn": "gossiprec.emulation.unlearning.judge",
+    "network_epsilon": "gossiprec.emulation.run.network_epsilon",
     "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.api",
 }

@@ -27,6 +27,7 @@ COMMANDS = {
     "counterfactual": "counterfactual",
     "influence": "counterfactual",
     "unlearn": "counterfactual",
+    "epsilon": "epsilon",
     "study": "study",
     "scenario": "scenario",
     "topology": "topology",

@@ -156,6 +156,13 @@ def roc(*runs: Any) -> None:
 
 
 @plot.command()
+@_of_runs("epsilon")
+def epsilon(*runs: Any) -> None:
+    """Draw the epsilon of victims towards observers (after `gossiprec epsilon RUN`)."""
+    _draw("epsilon", *runs)
+
+
+@plot.command()
 @_of_runs("position")
 @_of_attacks
 @click.option(

@@ -162,6 +162,7 @@ def run_html(run: Run) -> str:
 FIGURES = {
     "cdf": "gossiprec.figures.attack_cdf",
     "curves": "gossiprec.figures.curves",
+    "epsilon": "gossiprec.figures.epsilon",
     "exposure": "gossiprec.figures.exposure",
     "position": "gossiprec.figures.position",
     "roc": "gossiprec.figures.roc",

@@ -428,8 +428,8 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
     return protocol
 
 
-def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateInputs:
-    """Return the estimate inputs of a run of which the events are scheduled."""
+def planned_settings(components: RunComponents, schedule: Schedule) -> NodeSettings:
+    """Return the settings of nodes that policies make of the scheduled numbers of local updates."""
     settings, updates = NodeSettings.without_policies(components.protocol.n_nodes), schedule.updates
     for entry in components.attackers:  # they have no training samples
         settings.most_updates[entry.nodes] = 0
@@ -437,6 +437,12 @@ def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateI
         policy.configure(
             settings, training=components.training, updates=None if updates is None else updates.copy()
         )
+    return settings
+
+
+def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateInputs:
+    """Return the estimate inputs of a run of which the events are scheduled."""
+    settings, updates = planned_settings(components, schedule), schedule.updates
     total = schedule.n_updates if updates is None else int(np.minimum(updates, settings.most_updates).sum())
     counts = EventCounts(
         schedule.n_wakes,

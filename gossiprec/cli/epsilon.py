@@ -1,0 +1,70 @@
+"""``gossiprec epsilon``: the privacy of victims towards observers of a run with DP-SGD."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from gossiprec.cli.options import JSON, QUIET
+from gossiprec.cli.progress import ignore_closed_pipe, progress_display
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--victim", "victims", multiple=True, metavar="USER",
+    help="Only this user, by name in the data, or by node id if the data have no names (repeatable).",
+)  # fmt: skip
+@click.option(
+    "--observer", "observers", multiple=True, type=click.IntRange(min=0), metavar="ID",
+    help="Only this node as an observer, by node id (repeatable).",
+)  # fmt: skip
+@JSON
+@QUIET
+def epsilon(
+    run: Path, victims: tuple[str, ...], observers: tuple[int, ...], as_json: bool, quiet: bool
+) -> None:
+    """Account for what each node of RUN can learn about each user.
+
+    \b
+    gossiprec epsilon runs/ring-s1
+    gossiprec plot epsilon runs/ring-s1
+
+    RUN needs the policy dp-sgd. The matrix is written to RUN/epsilon.npz, and the table has one line per number of
+    hops, the fewest messages in a row by which anything can have come from the user.
+    """  # noqa: D301
+    from gossiprec.emulation.run.network_epsilon import network_epsilon
+    from gossiprec.runs import open_run
+
+    named = bool(open_run(run).users)
+    chosen = [int(name) if not named and name.isdecimal() else name for name in victims]
+    with progress_display(quiet=quiet) as progress:
+        found = network_epsilon(
+            run, victims=chosen or None, observers=list(observers) or None, progress=progress
+        )
+    with ignore_closed_pipe():
+        if as_json:
+            from gossiprec.runs.manifest import to_plain
+
+            facts = {"delta": found.delta, "reason": found.reason, "by_hops": found.table()}
+            click.echo(json.dumps(to_plain(facts), allow_nan=False))
+            return
+        _print_table(found.table(), f"Epsilon towards an observer (delta {found.delta:g}), by hops")
+        if found.reason:
+            click.echo(f"no linear bound: {found.reason}")
+
+
+def _print_table(rows: list[dict[str, float]], title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from gossiprec.cli.summary_text import WIDTH
+
+    table = Table(title=title, title_justify="left")
+    for name in rows[0]:
+        table.add_column(name.replace("_", " "), justify="right")
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.4g}" for value in row.values()))
+    Console(highlight=False, width=WIDTH).print(table)

@@ -1,0 +1,354 @@
+"""The epsilon of each victim towards each observer of a run with DP-SGD, from the run's log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.registry import registry_name
+from gossiprec.compute.local_update import NodeSettings
+from gossiprec.compute.plan.tape import MERGING, Op
+from gossiprec.defences import compute_epsilons
+from gossiprec.defences.dp_sgd import DPSGD
+from gossiprec.defences.network_privacy import update_exposures
+from gossiprec.emulation.assembly.components import RunComponents
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.schedule import build_and_schedule, planned_settings
+from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
+from gossiprec.emulation.run.contact_replay import (
+    FAR,
+    LinearReplay,
+    MergeRules,
+    count_numbers,
+    replay_linear,
+    replay_reach,
+)
+from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
+from gossiprec.models.base.parameter_blocks import BlockRole
+from gossiprec.runs import Run, open_run
+from gossiprec.runs.run_files import replace_file
+from gossiprec.scenario.network import Churn
+
+MOST_UPDATES = 2000
+"""Most local updates of a run for the linear bound: a view of n updates takes time in proportion to n^3."""
+MOST_NUMBERS = 2**26
+"""Most numbers of its replay."""
+FILE = "epsilon.npz"
+
+
+@dataclass(frozen=True)
+class NodeNoise:
+    """The noise of each node's local updates.
+
+    Attributes
+    ----------
+    multiplier : ndarray of float64, shape (n_nodes,)
+        Deviation of the noise in units of the largest change that the unit of protection makes; 0 without noise.
+    deviation : ndarray of float64, shape (n_nodes,)
+        Deviation of the noise of a sum of gradients, or of a local update.
+    delta : ndarray of float64, shape (n_nodes,)
+    epochs : ndarray of int64, shape (n_nodes,)
+        Gaussian mechanisms per local update.
+    """
+
+    multiplier: F64
+    deviation: F64
+    delta: F64
+    epochs: I64
+
+    @classmethod
+    def of(cls, components: RunComponents, settings: NodeSettings) -> NodeNoise:
+        """Return the noise that the policies of a run have set."""
+        n = components.protocol.n_nodes
+        multiplier, delta = np.asarray(settings.noise_multiplier, np.float64).copy(), np.full(n, np.nan)
+        for policy in components.policies:
+            if isinstance(policy, DPSGD):
+                delta[policy.nodes] = policy.options.delta
+        multiplier[np.isnan(delta)] = 0.0
+        deviation = multiplier * settings.clip_norm
+        return cls(multiplier, deviation, delta, np.full(n, components.training.local_epochs))
+
+
+@dataclass(frozen=True)
+class NetworkEpsilon:
+    """The privacy of victims towards observers.
+
+    Attributes
+    ----------
+    victims : ndarray of int64, shape (n,)
+    observers : ndarray of int64, shape (m,)
+    hops : ndarray of float64, shape (n, m)
+        Fewest messages in a row by which an update of the victim can have come; infinite if none can.
+    epsilon : ndarray of float64, shape (n, m)
+        The smaller one of both bounds; infinite without noise, 0 if nothing can have come; NaN of a node itself.
+    reach : ndarray of float64, shape (n, m)
+        Epsilon of the updates that can have come.
+    linear : ndarray of float64, shape (n, m), or None
+        Epsilon by the linear view, or None if it does not cover the run.
+    local : ndarray of float64, shape (n,)
+        Epsilon towards an observer of everything.
+    delta : float
+        The largest of the victims.
+    reason : str or None
+        The reason why there is no linear bound.
+    """
+
+    victims: I64
+    observers: I64
+    hops: F64
+    epsilon: F64
+    reach: F64
+    linear: F64 | None
+    local: F64
+    delta: float
+    reason: str | None
+
+    def table(self) -> list[dict[str, float]]:
+        """Return means and largest values by number of hops, nearest first."""
+        rows, known = [], ~np.isnan(self.epsilon)
+        local = np.broadcast_to(self.local[:, None], self.epsilon.shape)
+        for hops in np.unique(self.hops[known]).tolist():
+            chosen = known & (self.hops == hops)
+            linear = {} if self.linear is None else {"linear_mean": float(self.linear[chosen].mean())}
+            rows.append(
+                {
+                    "hops": hops,
+                    "pairs": int(chosen.sum()),
+                    "epsilon_max": float(self.epsilon[chosen].max()),
+                    "epsilon_mean": float(self.epsilon[chosen].mean()),
+                    "reach_mean": float(self.reach[chosen].mean()),
+                    **linear,
+                    "local_mean": float(local[chosen].mean()),
+                }
+            )
+        return rows
+
+    def arrays(self) -> dict[str, Any]:
+        """Return all arrays by name."""
+        found = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return {**found, "delta": np.array(self.delta)}
+
+
+def network_epsilon(
+    path: str | os.PathLike[str],
+    *,
+    victims: Sequence[int | str] | None = None,
+    observers: Sequence[int] | None = None,
+    progress: Progress | None = None,
+) -> NetworkEpsilon:
+    """Return the epsilon of victims of a complete run towards other nodes, and write it to ``epsilon.npz`` of the run.
+
+    Parameters
+    ----------
+    path : path
+        The directory of a run with the policy ``dp-sgd``.
+    victims : sequence of int or str, optional
+        Users: a number is a node id, a text is a name in the data. Default: all.
+    observers : sequence of int, optional
+        Node ids, also of a coordinator. Default: all.
+    progress : Progress, optional
+        Receives progress messages.
+
+    Raises
+    ------
+    DataError
+        If a user or a node does not exist.
+    ScenarioError
+        If no epsilon covers what the run sends.
+    LogError
+        If the run is not complete, belongs to another version of the code, or its data have changed.
+
+    References
+    ----------
+    V. Feldman, T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021 (a divergence bounded on
+    every path); for the linear bound :mod:`gossiprec.defences.network_privacy`.
+    """
+    run = open_run(path)
+    scenario = comparable_scenario(run)
+    progress = progress or NullProgress()
+    components, schedule = build_and_schedule(scenario, load_data(scenario), progress, Stopwatch())
+    _check_covered(run, components)
+    n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
+    chosen = np.arange(n_users) if victims is None else np.array(find_users(run, victims), np.int64)
+    seeing = np.arange(n_nodes) if observers is None else np.array(observers, np.int64)
+    unknown = seeing[(seeing < 0) | (seeing >= n_nodes)]
+    if len(unknown):
+        raise DataError(
+            f"{run.path}: found observer {unknown[0]}; expected a node id from 0 to {n_nodes - 1}"
+        )
+    noise = NodeNoise.of(components, planned_settings(components, schedule))
+    progress.phase("replaying messages")
+    reach = replay_reach(run, n_users, n_nodes)
+    exposure = reach.updates[np.ix_(chosen, seeing)].astype(np.float64)
+    updates = run.events("update")
+    totals = np.bincount(updates["node"][updates["samples"] > 0], minlength=n_nodes)[chosen].astype(
+        np.float64
+    )
+    linear, reason = None, linear_gap(run, components, noise)
+    if reason is None:
+        progress.phase("computing views")
+        linear = linear_exposures(run, components, noise, seeing)[chosen]
+        linear = np.minimum(linear, exposure)
+    hops = reach.hops[np.ix_(chosen, seeing)].astype(np.float64)
+    hops[hops == FAR] = np.inf
+    own = chosen[:, None] == seeing
+
+    def epsilons(updates: F64) -> F64:
+        return np.where(own, np.nan, _epsilons(noise, chosen, updates))
+
+    by_reach = epsilons(exposure)
+    by_view = None if linear is None else epsilons(linear)
+    found = NetworkEpsilon(
+        chosen, seeing, hops, by_reach if by_view is None else by_view, by_reach, by_view,
+        _epsilons(noise, chosen, totals[:, None])[:, 0], float(np.nanmax(noise.delta[chosen], initial=0.0)), reason,
+    )  # fmt: skip
+    _write(run, found)
+    return found
+
+
+def _write(run: Run, found: NetworkEpsilon) -> None:
+    import io
+
+    content = io.BytesIO()
+    np.savez_compressed(content, **found.arrays())
+    replace_file(run.path / FILE, content.getvalue())
+
+
+def _epsilons(noise: NodeNoise, users: I64, updates: F64) -> F64:
+    """Return the epsilon of each user for (fractional) numbers of its updates, shape (n, m)."""
+    found = np.zeros(updates.shape)
+    for row, user in enumerate(users.tolist()):
+        if noise.multiplier[user] == 0:
+            found[row] = np.where(updates[row] > 0, np.inf, 0.0)
+            continue
+        epochs = updates[row] * noise.epochs[user]
+        sigma = np.full(len(epochs), noise.multiplier[user])
+        found[row] = compute_epsilons(sigma, epochs, float(noise.delta[user]))
+    return found
+
+
+def _check_covered(run: Run, components: RunComponents) -> None:
+    """Refuse a run in which data leave nodes without noise, or no node has any.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    if not any(isinstance(policy, DPSGD) for policy in components.policies):
+        raise ScenarioError(
+            f"{run.path}: policies: found no dp-sgd; expected a run with noise in training; add "
+            "{name: dp-sgd, epsilon: 10} to policies and run it again"
+        )
+    if components.protocol.choices_follow_data:
+        raise ScenarioError(
+            f"{run.path}: protocol.name: found {registry_name(components.protocol)}, which chooses receivers by items "
+            "without noise, so no epsilon covers a message; use rand-gossip or fedavg"
+        )
+    if not components.mode.nodes_hold_models:
+        raise ScenarioError(
+            f"{run.path}: protocol: found a run of mode {components.mode.title}; expected nodes with models, of which "
+            "dp-sgd hides the training; use rand-gossip, or fedavg with client_model: own"
+        )
+
+
+def linear_gap(run: Run, components: RunComponents, noise: NodeNoise) -> str | None:
+    """Return the reason why the messages of a run are not linear in its noise, or None if they are."""
+    scenario, protocol, training = components.scenario, components.protocol, components.training
+    name = registry_name(protocol)
+    options = protocol.options
+    noisy = noise.multiplier[: components.split.n_users] > 0
+    steps = training.optimizer != "sgd" or training.batch_size is not None or training.local_epochs != 1
+    gaps = {
+        f"the protocol {name} is not rand-gossip or fedavg": name not in ("rand-gossip", "fedavg"),
+        "models are merged by a rule other than a mean, or a server": bool(components.receivers),
+        "the coordinator chooses clients by their data, waits for them or weighs them": name == "fedavg"
+        and (options.choose != "uniform" or options.round is not None or not options.aggregation.plain
+             or options.aggregation.name != "synchronous"),
+        "poisoners or adversaries take part": bool(scenario.attackers or scenario.adversaries),
+        "a policy rewrites messages": any(
+            registry_name(policy) not in ("dp-sgd", "share-less") for policy in components.policies
+        ),
+        "nodes go offline or computing takes time": scenario.churn != Churn() or scenario.network.compute is not None,
+        "every node holds the rows of all users": protocol.whole_user_table,
+        "models are stored in float16": scenario.executor.storage != "float32",
+        "training changes during the run": bool(scenario.changes),
+        "the recommender adds terms and data": components.recommender is not None,
+        "a local update is more than one step of sgd on a full batch (training: optimizer sgd, batch_size full, "
+        "local_epochs 1)": bool(steps and noisy.any()),
+    }  # fmt: skip
+    n_updates = len(run.events("update")["time"])
+    gaps[f"it has {n_updates:,} local updates, more than {MOST_UPDATES:,}"] = n_updates > MOST_UPDATES
+    gaps["its messages take too much memory"] = count_numbers(run) > MOST_NUMBERS
+    return next((reason for reason, applies in gaps.items() if applies), None)
+
+
+def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, observers: I64) -> F64:
+    """Return the exposure of each user to each observer by its linear view, shape (n_users, n_observers)."""
+    replay = replay_linear(run, merge_rules(components))
+    scale = noise.deviation[replay.owner] / replay.samples
+    has_own = bool(components.layout.users.stop or len(components.layout.blocks_of_role(BlockRole.PRIVATE)))
+    shows_own = ~components.outgoing.withholds_role(BlockRole.USER) & bool(components.layout.users.stop)
+    found = np.zeros((components.split.n_users, len(observers)))
+    for column, observer in enumerate(observers.tolist()):
+        rows, seen = observer_view(replay, observer)
+        rows = rows * np.where(replay.owner == observer, 0.0, scale)
+        exposures = np.where(scale > 0, update_exposures(rows, replay.owner), seen)
+        shown = _shown_updates(replay, observer, shows_own)
+        if has_own:
+            np.maximum.at(shown, replay.owner[seen], replay.order[seen])  # hidden between two updates
+        exposures = np.where(
+            seen & (replay.order < shown[replay.owner]), np.maximum(exposures, 1.0), exposures
+        )
+        users = replay.owner < len(found)
+        np.add.at(found[:, column], replay.owner[users], exposures[users])
+    return found
+
+
+def merge_rules(components: RunComponents) -> MergeRules:
+    """Return the operations and weights by which the nodes of a run merge."""
+    behaviours, roles = components.protocol.role_behaviours, components.protocol.roles
+    merging = [next(iter(MERGING & behaviour.on_any_receive), Op.NOTHING) for behaviour in behaviours]
+    return MergeRules([merging[role] for role in roles.tolist()], components.merge_weights)
+
+
+def observer_view(replay: LinearReplay, observer: int) -> tuple[F64, Bools]:
+    """Return the view of an observer, of messages and the models before updates in them, and the updates in it.
+
+    Returns
+    -------
+    view : ndarray of float64, shape (n_rows, n_updates)
+        Equal rows are there once.
+    seen : ndarray of bool, shape (n_updates,)
+    """
+    rows = {replay.pushes[push].tobytes(): replay.pushes[push] for push in replay.deliveries[observer]}
+    others = replay.owner != observer
+    seen, known = np.zeros(len(replay.owner), bool), np.zeros(int(replay.owner.max(initial=-1)) + 1, np.int64)
+    for row in rows.values():
+        seen |= (row != 0) & others
+    for update in range(len(seen) - 1, -1, -1):
+        owner = replay.owner[update]
+        if seen[update]:
+            known[owner] = max(known[owner], replay.order[update] + 1)
+        if others[update] and replay.order[update] < known[owner]:
+            row = replay.before[update]
+            if row.any():
+                rows.setdefault(row.tobytes(), row)
+                seen |= (row != 0) & others
+    view = np.array(list(rows.values())).reshape(len(rows), len(seen))
+    return view, seen
+
+
+def _shown_updates(replay: LinearReplay, observer: int, shows_own: Bools) -> I64:
+    """Return the number of each node's first updates in the user rows that it has sent to an observer."""
+    shown = np.zeros(len(shows_own), np.int64)
+    for push in replay.deliveries[observer]:
+        sender = replay.sender[push]
+        if shows_own[sender]:
+            shown[sender] = max(shown[sender], replay.sent_updates[push])
+    return shown
