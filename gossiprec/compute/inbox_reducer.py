@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from gossiprec.base.isolation import copy_data, is_foreign
 from gossiprec.base.ragged import row_entries
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
-from gossiprec.compute.answer_rounds import AnswerRounds
+from gossiprec.compute.answer_rounds import SumRounds
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.secure_masks import Round
 from gossiprec.compute.secure_sums import SecureSum, mean_model
@@ -262,31 +262,38 @@ class Received(NamedTuple):
 
 @dataclass(frozen=True)
 class SecureReduction:
-    """The reduction of a coordinator that only learns sums.
+    """The reduction of a receiver that only learns sums: a coordinator, or a node of gossip.
 
     Attributes
     ----------
     sums : SecureSum
-    rounds : AnswerRounds
-    views : list of ModelView
+    rounds : SumRounds
+    views : sequence of ModelView
         Called with the mean of each round.
+    of_changes : bool
+        Whether changes of the receiver's own version are summed, or whole models.
     """
 
     sums: SecureSum
-    rounds: AnswerRounds
-    views: list[ModelView] = field(default_factory=list)
+    rounds: SumRounds
+    views: Sequence[ModelView] = ()
+    of_changes: bool = True
 
     def reduce(self, rule: Aggregator, own: F32, inbox: Inbox, received: Received) -> tuple[F32, Inbox]:
         """Return the next version, and an inbox in which the mean of the round replaces each answer."""
         number = int(self.rounds.rounds_of(received.messages[:1])[0])
         done = self.rounds.completed[number]
         round_ = Round(received.receiver, number, done.cohort)
-        sums = self.sums.sum_answers(own, inbox, received.senders, round_, done.clients)
-        mean = mean_model(rule, own, sums)
+        base = own if self.of_changes else np.zeros_like(own)
+        sums = self.sums.sum_answers(base, inbox, received.senders, round_, done.clients)
+        mean = mean_model(rule, base, sums)
         for view in self.views:
             view(received.receiver, done.messages, mean, own)
-        stand_ins = Inbox(mean[None], np.zeros(len(inbox), np.int64), inbox.weights.copy())
-        return rule.reduce_sums(own.copy(), sums), stand_ins
+        stand_ins = Inbox(mean[None], np.zeros(len(inbox), np.int64), inbox.weights.copy(), inbox.own_weight)
+        if self.of_changes:
+            return rule.reduce_sums(own.copy(), sums), stand_ins
+        share = inbox.own_weight / (inbox.own_weight + sums.weight)
+        return (share * own + (1 - share) * mean).astype(np.float32), stand_ins
 
 
 @dataclass(frozen=True)
@@ -381,12 +388,12 @@ class InboxReducer:
     def state(self) -> dict[str, Any]:
         """Return the state of each node's rule, and the counters, for a checkpoint."""
         rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
-        clipped = {} if self._secure is None else {"n_clipped": self._secure.sums.n_clipped}
-        return {**rules, **self._totals(), **clipped}
+        return {**rules, **self._totals()}
 
     def counters(self) -> dict[str, int]:
         """Return the counters of the nodes of this process."""
-        return {name: getattr(self, name) for name in COUNTS}
+        clipped = {} if self._secure is None else {"n_clipped": self._secure.sums.n_clipped}
+        return {name: getattr(self, name) for name in COUNTS} | clipped
 
     def _totals(self) -> dict[str, int]:
         return {name: count + self.elsewhere.get(name, 0) for name, count in self.counters().items()}
@@ -415,7 +422,7 @@ class InboxReducer:
         if self._secure is not None:
             sums = self._secure.sums
             found["secure_sums"] = {
-                **self._secure.rounds.counts, "clipped": sums.n_clipped, "bits": sums.settings.modulus.k,
+                **self._secure.rounds.counts, "clipped": totals["n_clipped"], "bits": sums.settings.modulus.k,
                 "vector_bytes": sums.settings.vector_bytes,
             }  # fmt: skip
         small, items = self._small_items()
@@ -443,12 +450,12 @@ class InboxReducer:
             found = report["secure_sums"]
             yield (
                 f"{found['skipped']:,} of {found['rounds']:,} rounds were skipped, because fewer clients answered in "
-                "time than a secure sum needs (coordinator.threshold, coordinator.minimum)"
+                "time than a secure sum needs (threshold, minimum)"
             )
         if report.get("secure_sums", {}).get("clipped"):
             yield (
                 f"{report['secure_sums']['clipped']:,} numbers of answers were clipped before they were summed; raise "
-                "coordinator.clip to keep them"
+                "clip to keep them"
             )
         if "small_items" in report:
             found = report["small_items"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +98,25 @@ class SumSettings:
         return -(-self.n_numbers * self.modulus.k // 8)
 
 
+@dataclass(frozen=True)
+class NeighbourSums:
+    """The options by which nodes of gossip learn the sums of what their neighbours send.
+
+    Attributes
+    ----------
+    encoding : FixedPoint
+    quorum : Quorum
+    masks : bool or None
+        Whether masks are computed; None decides by the number of neighbours.
+    """
+
+    encoding: FixedPoint
+    quorum: Quorum
+    masks: bool | None
+
+
 class SecureSum:
-    """The sum of a round's changes, which the coordinator computes from masked vectors.
+    """The sum of a round's changes, which the receiver computes from masked vectors.
 
     Parameters
     ----------
@@ -113,6 +131,7 @@ class SecureSum:
     def __init__(self, settings: SumSettings) -> None:
         self.settings = settings
         self.n_clipped = 0
+        self._lock = Lock()
 
     def sum_answers(self, own: F32, inbox: Inbox, clients: I64, round_: Round, answered: I64) -> RoundSums:
         """Return the sums of a round.
@@ -151,7 +170,8 @@ class SecureSum:
             changes(own, inbox, self.settings), touched_items(inbox), inbox.weights.tolist(), strict=True
         ):
             values, clipped = self.settings.encoding.encode(change)
-            self.n_clipped += clipped
+            with self._lock:  # nodes of gossip compute their sums in several threads
+                self.n_clipped += clipped
             parts, whole = [values * round(weight)], np.int64(round(weight))
             if self.settings.weighs:
                 parts.append(np.array([whole]))

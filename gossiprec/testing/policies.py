@@ -38,6 +38,16 @@ from gossiprec.testing.tiny_runs import (
 
 SEED, N_NODES = 3, 8
 RECEIVERS = [5, 1, 6]
+IN_STEP = {
+    "graph": {
+        "name": "rand-gossip",
+        "wakes": 6,
+        "fanout": 4,
+        "wake": {"law": "constant"},
+        "view": {"graph": {"family": "ring", "k": 4}},
+    }
+}
+"""A protocol in which each node hears from the same nodes in every round."""
 NODES = [0, 3, 4]
 """The nodes that use the policy."""
 
@@ -64,7 +74,8 @@ class PolicyCase:
 
     def runs(self, protocols: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the run with the policy and each of some protocols."""
-        policies = [{"name": self.name, "nodes": NODES, **self.options}]
+        chosen = "all" if self.kind.needs_all_nodes else NODES
+        policies = [{"name": self.name, "nodes": chosen, **self.options}]
         return {
             name: {**self.run, "protocol": part, "policies": policies} for name, part in protocols.items()
         }
@@ -266,7 +277,7 @@ def receivers_have_separate_rules(case: PolicyCase) -> None:
 
 def threads_change_nothing(run_case: PolicyCase) -> None:
     """Be accepted under some protocol, and give the same finite models for any number of threads."""
-    check_threads(run_case.runs(PROTOCOLS))
+    check_threads(run_case.runs({**PROTOCOLS, **(IN_STEP if run_case.kind.needs_all_nodes else {})}))
 
 
 def its_inputs_give_no_access_to_the_run(run_case: PolicyCase) -> None:

@@ -188,7 +188,11 @@ class AttackHook(DeliveryHook):
         self._own[node] = False
         self.pools = [pool[:0] if node in pool else pool for pool in self.pools]
 
-    def show_model(self, node: int, messages: I32, model: F32, own: F32) -> None:
+    def show_neighbour_mean(self, node: int, messages: I32, model: F32, own: F32) -> None:
+        """Do what :meth:`show_model` does for a node of gossip, which does not know the versions before training."""
+        self.show_model(node, messages, model, own, has_base=False)
+
+    def show_model(self, node: int, messages: I32, model: F32, own: F32, *, has_base: bool = True) -> None:
         """Show the attack a model in place of each of some messages that one of its nodes received.
 
         Parameters
@@ -197,7 +201,9 @@ class AttackHook(DeliveryHook):
         messages : ndarray of int32, shape (n,)
             Messages of different senders.
         model, own : ndarray of float32, shape (n_columns,)
-            The model, and the version that the senders were sent: columns that receivers merge.
+            The model, and the receiver's version: columns that receivers merge.
+        has_base : bool
+            Whether the senders were sent the receiver's version.
         """
         layout, n = self._about[0], len(messages)
         rows = np.zeros((3, layout.row_size), np.float32)
@@ -210,7 +216,8 @@ class AttackHook(DeliveryHook):
                 merge_offsets=np.array([0, n]), merge_row=np.zeros(n, np.int32),
                 merge_keep=np.full(n, -1.0, np.float32), merge_message=messages.copy(),
             )  # fmt: skip
-            merges = MergeDeliveries(rows, program, np.zeros(1, np.int64), rows[[1, 1, 1]])
+            bases = rows[[1, 1, 1]] if has_base else None
+            merges = MergeDeliveries(rows, program, np.zeros(1, np.int64), bases)
             self.timed_call(self.attack.observe, Observations(merges, *self._about))
         for number, pool in enumerate(self.attack.pools):
             if node in pool:

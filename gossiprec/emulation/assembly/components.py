@@ -29,6 +29,7 @@ from gossiprec.emulation.assembly.coordinator_view import (
     make_sum_settings,
     withhold_user_rows,
 )
+from gossiprec.emulation.assembly.neighbour_sums import make_neighbour_settings
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
     add_poisoners,
@@ -132,14 +133,14 @@ class RunComponents:
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
 
     def with_sum_sizes(self) -> RunComponents:
-        """Return the components with answers of the size of masked vectors, if the coordinator sees sums.
+        """Return the components with messages of the size of masked vectors, if receivers only learn sums.
 
         Raises
         ------
         ScenarioError
             If a round has too few clients, or a sum might overflow.
         """
-        settings, load = make_sum_settings(self), self.node_load
+        settings, load = make_sum_settings(self) or make_neighbour_settings(self), self.node_load
         if settings is None:
             return self
         size = np.full(self.protocol.n_users, settings.vector_bytes)
@@ -355,6 +356,10 @@ def make_policies(
             )
         used[choice.name][nodes] = True
         policy = POLICIES[choice.name](choice.options, nodes)
+        if policy.needs_all_nodes and len(nodes) < n_users:
+            raise ScenarioError(
+                f"policies: {choice.name}: nodes: found {len(nodes)} of {n_users} nodes; expected all; set nodes to all"
+            )
         policy.check(model, layout)
         for role in np.unique(protocol.roles[nodes]).tolist():
             policy.check_behaviour(protocol.role_behaviours[role])

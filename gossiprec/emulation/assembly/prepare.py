@@ -17,7 +17,7 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
-from gossiprec.compute.answer_rounds import AnswerRounds
+from gossiprec.compute.answer_rounds import AnswerRounds, SumRounds
 from gossiprec.compute.executors import EXECUTORS, Executor
 from gossiprec.compute.inbox_reducer import (
     InboxReducer,
@@ -53,6 +53,11 @@ from gossiprec.emulation.assembly.coordinator_view import (
 )
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
+from gossiprec.emulation.assembly.neighbour_sums import (
+    make_neighbour_rounds,
+    make_neighbour_settings,
+    refuse_coalitions,
+)
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
@@ -150,8 +155,8 @@ class PreparedRun(RunComponents):
         The completion of such models for observers.
     push_rounds : PushLog or None
         The log of rewritten pushes, or None if no push is rewritten.
-    answer_rounds : AnswerRounds or None
-        The rounds of the coordinator, or None if it sees every answer.
+    answer_rounds : SumRounds or None
+        The rounds of the coordinator, or of nodes that learn sums, or None if they see every message.
     serving : ServerRunner or None
         The coordinator's computation, or None without a server.
     shard : ShardContext or None
@@ -174,7 +179,7 @@ class PreparedRun(RunComponents):
     partial_merger: PartialMerger | None
     partial_views: PartialViews | None
     push_rounds: PushLog | None
-    answer_rounds: AnswerRounds | None
+    answer_rounds: SumRounds | None
     serving: ServerRunner | None
     shard: ShardContext | None
     inputs: Inputs = field(default_factory=dict)
@@ -203,12 +208,16 @@ class PreparedRun(RunComponents):
     @property
     def control_kinds(self) -> list[str]:
         """The kinds of messages without a model that the log has, those of secure sums last."""
-        secure = self.scenario.coordinator.sees == "sums"
-        return [*self.protocol.control_messages, *(EXCHANGES if secure else ())]
+        return [*self.protocol.control_messages, *(EXCHANGES if self.learns_sums else ())]
+
+    @property
+    def learns_sums(self) -> bool:
+        """Whether the coordinator, or nodes of gossip, only learn sums."""
+        return self.answer_rounds is not None and self.scenario.coordinator.sees != "final"
 
     def show_final_model(self) -> None:
         """Show attacks the coordinator's model in place of each client's latest answer, if they see nothing else."""
-        if self.answer_rounds is None or self.scenario.coordinator.sees != "final":
+        if not isinstance(self.answer_rounds, AnswerRounds) or self.learns_sums:
             return
         coordinator = self.protocol.n_users
         version = self.executor.store.merged_columns(self.planner.current_row(coordinator))
@@ -376,9 +385,15 @@ def _assemble(
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
     views = make_partial_views(components, attacks)
     meters = make_hooks(components, attacks, deliveries, weigh, views)
-    rounds = make_answer_rounds(components.scenario, components.protocol)
+    rounds: SumRounds | None = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
+    hidden = range(components.protocol.n_users)
+    if rounds is not None:
+        refuse_coalitions(attacks)
+    elif (rounds := make_answer_rounds(components.scenario, components.protocol)) is not None:
+        hidden = range(components.protocol.n_users, components.protocol.n_nodes)
     for meter in meters if rounds else ():
-        meter.hide_node(components.protocol.n_users)
+        for node in hidden:
+            meter.hide_node(node)
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
     if shard is not None:
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
@@ -405,17 +420,21 @@ def _assemble(
 
 
 def _coordinate(
-    components: RunComponents, store: Store, rounds: AnswerRounds | None, meters: Sequence[AttackHook]
+    components: RunComponents, store: Store, rounds: SumRounds | None, meters: Sequence[AttackHook]
 ) -> tuple[dict[int, ReceiverConfig], ServerRunner | None]:
-    """Return how each node reduces what it received, with the server and the secure sums of a coordinator."""
+    """Return how each node reduces what it received, with the server of a coordinator, and secure sums."""
     receivers, coordinator = components.receivers, components.protocol.n_users
-    serving, sums = None, make_sum_settings(components)
+    serving, sums, neighbours = None, make_sum_settings(components), make_neighbour_settings(components)
     if components.server is not None:
         serving = ServerRunner(components.server, coordinator, store, components.scenario.seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
     if rounds is not None and sums is not None:
         secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
         receivers = {**receivers, coordinator: replace(receivers[coordinator], secure=secure)}
+    if rounds is not None and neighbours is not None:
+        views = [meter.show_neighbour_mean for meter in meters]
+        secure = SecureReduction(SecureSum(neighbours), rounds, views, of_changes=False)
+        receivers = {node: replace(receiver, secure=secure) for node, receiver in receivers.items()}
     return receivers, serving
 
 

@@ -225,8 +225,7 @@ class EventRecorder(Stateful):
         self._sessions = _sessions(protocol.availability)
         self._control_bytes = np.array([0, *protocol.control_messages.values()], np.int32)
         self._control = np.zeros(0, np.int32) if protocol.control_messages else None
-        secure = prepared.scenario.coordinator.sees == "sums"
-        self._secure_rounds = prepared.answer_rounds if secure else None
+        self._secure_rounds = prepared.answer_rounds if prepared.learns_sums else None
         self._answer_bytes = load.message_bytes
         self.traffic = TrafficCounters()
         self.messages: Columns = {}

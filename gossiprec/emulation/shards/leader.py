@@ -17,7 +17,6 @@ import numpy as np
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ResourceError
-from gossiprec.compute.inbox_reducer import COUNTS
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
@@ -284,7 +283,8 @@ class ShardLeader(NoFollowers):
                 )
             self._service.restore_observer_state(shard, report["attacks"])
         self._prepared.reducer.elsewhere = {
-            name: sum(report["inboxes"][name] for report in self._reports) for name in COUNTS
+            name: sum(report["inboxes"][name] for report in self._reports)
+            for name in self._prepared.reducer.counters()
         }
         if self._prepared.reports_on_users:
             self._bring(np.arange(self._prepared.split.n_users))

@@ -359,6 +359,12 @@ class GraphViews(Views):
         self._fanout = fanout
         self._streams = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
 
+    @property
+    def fixed_receivers(self) -> list[list[int]] | None:
+        """The receivers of every node, if they are the same at every wake."""
+        same = len(self._neighbors) == 1 and max(map(len, self._neighbors[0])) <= self._fanout
+        return self._neighbors[0] if same else None
+
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return the receivers of the node's next wake."""
         words = self._streams.next_draw(node)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.base.errors import MovedWarning
+from gossiprec.base.errors import MovedWarning, ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.base.registry import Registry
 from gossiprec.compute.plan.tape import Behaviour
@@ -222,6 +222,20 @@ class Protocol(ABC):
             If an option needs single answers.
         """
         return None
+
+    def receivers_in_step(self, reader: str) -> Sequence[Sequence[int]]:
+        """Return the receivers of each node, if nodes wake in step and have the same receivers at every wake.
+
+        Raises
+        ------
+        ScenarioError
+            If they do not; it begins with `reader`, the part of the scenario that needs them.
+        """
+        raise ScenarioError(
+            f"{reader} nodes must wake in step and have the same receivers at every wake, so that those that send to a "
+            "node know of one another; use rand-gossip with view.graph, fanout of at least its degree, and wake.law "
+            "constant"
+        )
 
     def server(self) -> Server | None:
         """Return the server computation of the coordinator before a push, or None."""

@@ -25,7 +25,7 @@ from gossiprec.network.overlay.contacts import (
     check_contacts,
     read_contacts,
 )
-from gossiprec.network.overlay.views import StaticViewOptions, make_graph_views
+from gossiprec.network.overlay.views import GraphViews, StaticViewOptions, make_graph_views
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.gossip import CountedRefreshOptions, Gossip, GossipOptions, ViewOptions
 from gossiprec.rules.aggregators import Rule, make_aggregator
@@ -154,6 +154,12 @@ class RandGossip(Gossip):
     def merge_weights(self, n_positives: I64) -> F64:
         """Return the weights of the rule."""
         return make_aggregator(self.options.merge).weights(n_positives)
+
+    def receivers_in_step(self, reader: str) -> Sequence[Sequence[int]]:
+        """Return the neighbours in a fixed graph, if nodes wake at one interval and send to all of them."""
+        views, wake = self._views, self.options.wake
+        fixed = views.fixed_receivers if isinstance(views, GraphViews) else None
+        return fixed if fixed and wake.law == "constant" else super().receivers_in_step(reader)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the peers of this wake."""
