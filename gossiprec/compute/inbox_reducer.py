@@ -636,7 +636,7 @@ class PartialMerger:
         entries, place = row_entries(program.merge_offsets, tasks)
         ends = np.cumsum(np.bincount(place, minlength=len(tasks)))
         source, target, rows = program.source[tasks], program.target[tasks], program.merge_row[entries]
-        if type(self._arena) is Arena and not self._arena.is_half:
+        if self._arena.is_plain:
             self._merge(self._arena.rows, source, target, ends, rows, program.merge_keep[entries])
         else:
             self._merge_copies(program, tasks, entries, ends)

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I32, I64, Bools, are_all_finite, check_array
+from gossiprec.base.arrays import F32, I32, I64, Bools, check_array
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.isolation import is_foreign
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.messages import (
-    BYTES,
     Forgery,
     MessagePayload,
     OutgoingTransforms,
     PushContext,
     PushedRows,
+    PushKeys,
     RowTransform,
     Transform,
 )
@@ -29,13 +29,14 @@ from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.models.base import BlockRole
+from gossiprec.numerics.partial_rows import put_rows, take_rows
 from gossiprec.rules.aggregators import ModelDelta
 from gossiprec.runs.checkpoint_state import Stateful
 
 Chain: TypeAlias = list[tuple[str, Transform]]
 """The transforms of a node's messages by the names of their policies, in order."""
 Answer: TypeAlias = Callable[[MessagePayload, MessagePayload | None, PushContext], MessagePayload]
-ROWS_AT_ONCE = 8
+ROWS_AT_ONCE = 32
 """Messages that are encoded per call, so that their rows stay in the processor's cache."""
 
 
@@ -151,9 +152,7 @@ class MessageEncoder:
         tasks = tasks[program.push[tasks] >= 0] if len(program.push) else tasks[:0]
         kind = 2 * self._chain_of[program.node[tasks]] + self._hides_user[program.node[tasks]]
         for each in np.unique(kind[kind >= 0]).tolist():
-            some = tasks[kind == each]
-            for low in range(0, len(some), ROWS_AT_ONCE):
-                self._encode_rows(program, some[low : low + ROWS_AT_ONCE], self._chains[each // 2])
+            self._encode_rows(program, tasks[kind == each], self._chains[each // 2])
         for task in tasks[kind < 0].tolist():
             node, number = int(program.node[task]), int(program.push[task])
             if node in self._forgeries:
@@ -168,48 +167,72 @@ class MessageEncoder:
         program.source[tasks] = program.target[tasks]
 
     def _encode_rows(self, program: Program, tasks: I64, chain: Chain) -> None:
-        """Encode some pushes of nodes with the same transforms."""
-        arena, layout = self._work.arena, self._work.layout
+        """Encode the pushes of nodes with the same transforms."""
+        layout = self._work.layout
         nodes, numbers = program.node[tasks].astype(np.int64), program.push[tasks].astype(np.int64)
-        source, base = program.source[tasks], program.base[tasks]
         begin = layout.items.start if self._hides_user[nodes[0]] else 0
         sent = slice(begin, layout.shared.stop)
-        values = arena.load(source)
-        self._check_finite(values[:, sent], tasks, program, chain[0][0])
         needs_base = any(isinstance(each, RowTransform) and each.needs_base for _, each in chain)
-        bases = arena.load(np.where(base >= 0, base, source))[:, sent] if needs_base else None
         places = np.zeros((2, len(tasks)), np.int64)
         places[1] = 1
         if any(each.per_receiver for _, each in chain):
-            places[:] = np.transpose([self._pushes.place(int(m), *key) for m, *key in zip(
+            places[:] = np.transpose([self._pushes.place(*key) for key in zip(
                 program.push_message[tasks].tolist(), nodes.tolist(), numbers.tolist(), strict=True
             )])  # fmt: skip
         ends = (layout.users.stop - begin, layout.items.stop - begin, layout.shared.stop - begin)
-        payload = MessagePayload.of(values[0], layout, hides_user=begin > 0)
-        for _, each in chain:
-            assert isinstance(each, RowTransform)
-            memory = self._memory[id(each)][:, sent] if each.keeps_memory else values[:0, sent]
-            about = (ends, self._work.seed, nodes, numbers, *places)
-            each.encode_rows(PushedRows(values[:, sent], bases, memory, nodes, *about))
-        partial = any(each.is_partial for _, each in chain)
-        size_of: dict[int, int] = {}  # a size depends on how many numbers are sent, not on which
-        for place, task in enumerate(tasks.tolist()):
-            sent_here = ~np.isnan(values[place, sent]) if partial else None
-            n_sent = -1 if sent_here is None else int(np.count_nonzero(sent_here))
-            if n_sent not in size_of:
-                sized = replace(payload, sent=sent_here, bits=8 * BYTES, overhead=0)
-                for _, each in chain:
-                    sized = each.resized(sized) if isinstance(each, RowTransform) else sized
-                size_of[n_sent] = sized.size_bytes
-            self._note_size(program, task, size_of[n_sent])
-        values[:, : sent.start] = values[:, sent.stop :] = 0.0
-        keys = push_keys(program, tasks, self._work.seed) if arena.is_half else None
-        arena.store(program.target[tasks], values, keys)
+        keys = PushKeys(self._work.seed, nodes, numbers)
+        n_sent = np.zeros(len(tasks), np.int64)
+        for low in range(0, len(tasks), ROWS_AT_ONCE):
+            some = slice(low, low + ROWS_AT_ONCE)
+            values = self._rows(program.source[tasks[some]], sent)
+            bases = self._rows(_base_rows(program, tasks[some]), sent) if needs_base else None
+            for _, each in chain:
+                assert isinstance(each, RowTransform)
+                memory = self._memory[id(each)][:, sent] if each.keeps_memory else values[:0]
+                each.encode_rows(PushedRows(values, bases, memory, ends, keys, some, *places[:, some]))
+            n_sent[some] = self._store_rows(program, tasks[some], values, begin)
+        self._note_sizes(program, tasks, chain, n_sent)
 
-    def _check_finite(self, values: F32, tasks: I64, program: Program, name: str) -> None:
-        if not are_all_finite(values):
-            wrong = int(tasks[~np.isfinite(values).all(axis=1)][0])
-            raise ScenarioError(_not_finite(name, int(program.node[wrong]), int(program.push[wrong])))
+    def _rows(self, handles: I32, sent: slice) -> F32:
+        """Return copies of the sent columns of rows."""
+        arena = self._work.arena
+        if not arena.is_plain:
+            return np.ascontiguousarray(arena.load(handles)[:, sent])
+        values = np.empty((len(handles), sent.stop - sent.start), np.float32)
+        take_rows(arena.rows, handles, sent.start, values)
+        return values
+
+    def _store_rows(self, program: Program, tasks: I64, values: F32, begin: int) -> I64:
+        """Write encoded rows to the tasks' targets; return how many numbers of each are sent."""
+        arena, n_sent = self._work.arena, np.empty(len(tasks), np.int64)
+        rows = arena.rows if arena.is_plain else np.empty((len(tasks), arena.layout.row_size), np.float32)
+        handles = program.target[tasks] if arena.is_plain else np.arange(len(tasks), dtype=np.int32)
+        put_rows(rows, handles, begin, values, n_sent)
+        if not arena.is_plain:
+            keys = push_keys(program, tasks, self._work.seed) if arena.is_half else None
+            arena.store(program.target[tasks], rows, keys)
+        return n_sent
+
+    def _note_sizes(self, program: Program, tasks: I64, chain: Chain, n_sent: I64) -> None:
+        """Note the sizes of encoded messages: they depend on how many numbers are sent, not on which."""
+        layout = self._work.layout
+        hides_user = bool(self._hides_user[program.node[tasks[0]]])
+        whole = MessagePayload.of(np.zeros(layout.row_size, np.float32), layout, hides_user=hides_user)
+        partial = any(each.is_partial for _, each in chain)
+        counts, place = np.unique(n_sent, return_inverse=True)
+        sizes = np.zeros(len(counts), np.int64)
+        for number, n in enumerate(counts.tolist()):
+            sized = replace(whole, sent=np.arange(whole.flat.size) < n if partial else None)
+            for _, each in chain:
+                sized = each.resized(sized) if isinstance(each, RowTransform) else sized
+            sizes[number] = sized.size_bytes
+        messages, size = program.push_message[tasks], sizes[place]
+        if messages[0] >= 0:
+            size += self._extra[program.node[tasks]]
+            self.sizes.update(zip(messages.tolist(), size.tolist(), strict=True))
+        else:
+            for task, each_size in zip(tasks.tolist(), size.tolist(), strict=True):
+                self._note_size(program, task, each_size)
 
     def _note_size(self, program: Program, task: int, size: int) -> None:
         node, message = int(program.node[task]), int(program.push_message[task])
@@ -415,6 +438,12 @@ def _check(
 
 def _is_same(one: tuple[str, Transform], other: tuple[str, Transform]) -> bool:
     return one[1] is other[1]
+
+
+def _base_rows(program: Program, tasks: I64) -> I32:
+    """Return the rows of the versions before the local update; of those that are sent if there was none."""
+    source, base = program.source[tasks], program.base[tasks]
+    return np.where(base >= 0, base, source)
 
 
 def _not_finite(name: str, node: int, number: int) -> str:

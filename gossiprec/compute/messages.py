@@ -365,6 +365,30 @@ forward(__name__)
 
 
 @dataclass(frozen=True)
+class PushKeys:
+    """The random bits of some pushes.
+
+    Attributes
+    ----------
+    seed : int
+    node, number : ndarray of int64, shape (n,)
+        The sender of each push, and the number of the push among the node's.
+    """
+
+    seed: int
+    node: I64
+    number: I64
+    _drawn: dict[int, I64] = field(default_factory=dict)
+
+    def of(self, purpose: int) -> I64:
+        """Return 32 random bits for each push, equal for all its receivers."""
+        if purpose not in self._drawn:
+            words = philox_words(self.seed, 0, self.number, self.node, purpose)
+            self._drawn[purpose] = words[:, 0].astype(np.int64)
+        return self._drawn[purpose]
+
+
+@dataclass(frozen=True)
 class PushedRows:
     """The messages of some pushes, one row each: the user's numbers, the items', and the shared weights.
 
@@ -374,13 +398,12 @@ class PushedRows:
         The numbers to send, NaN if a number is not sent; encoding changes them.
     bases : ndarray of float32, shape (n, width), or None
         The versions before the local update, equal to `values` if there was none; None if the transform needs no base.
-    memory, memory_row : ndarray of float32, shape (n_rows, width), and of int64, shape (n,)
-        What the transform remembers of nodes, and the row of each sender; encoding changes it.
+    memory : ndarray of float32, shape (n_nodes, width), or (1, width)
+        What the transform remembers of nodes; encoding changes it.
     ends : tuple of int
         The ends of the user's numbers, the items' and the shared weights.
-    seed : int
-    node, number : ndarray of int64, shape (n,)
-        The sender of each push, and the number of the push among the node's.
+    pushes : PushKeys
+        More pushes, and in `among` which of them these are.
     place, n_receivers : ndarray of int64, shape (n,)
         Place of the receiver among the receivers of the push, and their number; 0 and 1 if all are sent the same.
     """
@@ -388,17 +411,20 @@ class PushedRows:
     values: F32
     bases: F32 | None
     memory: F32
-    memory_row: I64
     ends: tuple[int, int, int]
-    seed: int
-    node: I64
-    number: I64
+    pushes: PushKeys
+    among: slice
     place: I64
     n_receivers: I64
 
+    @property
+    def memory_row(self) -> I64:
+        """The row of :attr:`memory` of each sender, shape (n,)."""
+        return self.pushes.node[self.among] if len(self.memory) > 1 else np.zeros(len(self.values), np.int64)
+
     def keys(self, purpose: int) -> I64:
         """Return 32 random bits for each push, equal for all its receivers."""
-        return philox_words(self.seed, 0, self.number, self.node, purpose)[:, 0].astype(np.int64)
+        return self.pushes.of(purpose)[self.among]
 
 
 class RowTransform(Transform):
@@ -425,14 +451,14 @@ class RowTransform(Transform):
         values = before.copy() if payload.sent is None else np.where(payload.sent, before, np.float32(np.nan))
         bases = (values if base is None else base.flat)[None] if self.needs_base else None
         place = int(np.flatnonzero(push.receivers == receiver[0])[0]) if receiver else 0
-        node, number, one = (np.array([number]) for number in (push.node, push.number, 1))
-        n_receivers = np.array([len(push.receivers)]) if receiver else one
+        keys = PushKeys(push.seed, np.array([push.node]), np.array([push.number]))
+        n_receivers = np.array([len(push.receivers) if receiver else 1])
         ends = np.cumsum(
             [0 if payload.users is None else payload.users.size, payload.items.size, payload.shared.size]
         )
         rows = PushedRows(
-            values[None], bases, push.memory[None], np.zeros_like(node), tuple(ends.tolist()), push.seed,
-            node, number, np.array([place]), n_receivers,
+            values[None], bases, push.memory[None], tuple(ends.tolist()), keys, slice(1), np.array([place]),
+            n_receivers,
         )  # fmt: skip
         self.encode_rows(rows)
         missing = np.isnan(values)

@@ -135,6 +135,28 @@ def _quantize(values, keys, ends, levels):
             begin = end
 
 
+def _take_rows(rows, places, begin, out):
+    """Copy the columns from `begin` on of some rows."""
+    for row in range(len(places)):
+        given, kept = rows[places[row], begin : begin + out.shape[1]], out[row]
+        for column in range(len(kept)):
+            kept[column] = given[column]
+
+
+def _put_rows(rows, places, begin, values, n_sent):
+    """Write values to the columns from `begin` on of some rows, zeros to the others; count those that are no NaN."""
+    for row in range(len(places)):
+        target, given, count = rows[places[row]], values[row], np.int32(0)
+        target[:begin] = np.float32(0.0)
+        target[begin + len(given) :] = np.float32(0.0)
+        some = target[begin : begin + len(given)]
+        for column in range(len(given)):
+            some[column] = given[column]
+        for column in range(len(given)):
+            count += np.int32(given[column] == given[column])
+        n_sent[row] = count
+
+
 def _merge_sent(rows, source, target, ends, entry_rows, keeps, begin, end):
     """Merge received rows into each task's row; the receiver keeps its own value of a number that is NaN there."""
     first = 0
@@ -175,3 +197,13 @@ def quantize(*arguments: Any) -> None:
 def merge_sent(*arguments: Any) -> None:
     """Run :func:`_merge_sent`, compiled."""
     jit_cached(_merge_sent)(*arguments)
+
+
+def take_rows(*arguments: Any) -> None:
+    """Run :func:`_take_rows`, compiled."""
+    jit_cached(_take_rows)(*arguments)
+
+
+def put_rows(*arguments: Any) -> None:
+    """Run :func:`_put_rows`, compiled."""
+    jit_cached(_put_rows)(*arguments)

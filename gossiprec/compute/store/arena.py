@@ -176,6 +176,11 @@ class Arena(Store):
         """Whether rows are kept in float16."""
         return self._kind == np.float16
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether :attr:`rows` are all rows, in float32, so that loops can read and write them in place."""
+        return type(self) is Arena and not self.is_half
+
     def moment_rows(self, nodes: I64) -> I64:
         """Return the rows of moments that belong to some nodes."""
         return nodes if self._owners is None else np.searchsorted(self._owners, nodes)
