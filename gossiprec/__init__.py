@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gossiprec.emulation.run.counterfactual import counterfactual
     from gossiprec.emulation.run.influence import influence
     from gossiprec.emulation.run.live_run import prepare
-    from gossiprec.emulation.unlearning.judge import unlearn
     from gossiprec.emulation.run.network_epsilon import network_epsilon
+    from gossiprec.emulation.unlearning.judge import unlearn
     from gossiprec.runs import open_run
     from gossiprec.study.api import open_study, study
 

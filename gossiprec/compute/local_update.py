@@ -167,6 +167,9 @@ class NodeSettings:
         C: each sample's gradient is scaled down to Euclidean norm C; 0 disables clipping.
     noise_multiplier : ndarray of float32, shape (n_nodes,)
         sigma: N(0, (sigma C)^2) is added to each number of the summed gradient of a batch; 0 disables it.
+    update_clip, update_noise : ndarray of float32, shape (n_nodes,)
+        C and sigma of whole local updates: each is scaled down to Euclidean norm C, and N(0, (sigma C)^2) is added to
+        each number; 0 disables it.
     most_updates : ndarray of int64, shape (n_nodes,)
         Number of local updates after which the node stops training.
     """
@@ -174,6 +177,8 @@ class NodeSettings:
     drift_penalty: F32
     clip_norm: F32
     noise_multiplier: F32
+    update_clip: F32
+    update_noise: F32
     most_updates: I64
 
     @classmethod
@@ -183,6 +188,8 @@ class NodeSettings:
             drift_penalty=np.zeros(n_nodes, np.float32),
             clip_norm=np.zeros(n_nodes, np.float32),
             noise_multiplier=np.zeros(n_nodes, np.float32),
+            update_clip=np.zeros(n_nodes, np.float32),
+            update_noise=np.zeros(n_nodes, np.float32),
             most_updates=np.full(n_nodes, NO_LIMIT, np.int64),
         )
 

@@ -18,6 +18,7 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store import UpdateRows
+from gossiprec.compute.update_noise import run_with_noise
 
 
 class NotFiniteError(ScenarioError):
@@ -179,7 +180,7 @@ class WaveRunner:
 
     def __init__(self, executor: Executor, watchers: Sequence[DeliveryHook], options: WaveOptions) -> None:
         self._steps, self._check = options.steps, options.check
-        self._executor = executor
+        self._executor, self._run_tasks = executor, run_with_noise(executor)
         self._watchers = watchers
         self._threads = options.threads if executor.parallel else ThreadPool(1)
         self._width = 1 if executor.threads_internally else self._threads.size
@@ -230,7 +231,7 @@ class WaveRunner:
                     watcher.observe(self._executor.store.rows_of_tasks(program, seen), program, seen)
             for step in self._steps:
                 step.prepare(program, mine)
-            self._executor.run(program, mine)
+            self._run_tasks(program, mine)
             if self._check is not None:
                 self._check.check_tasks(program, mine)
 

@@ -1,4 +1,4 @@
-"""DP-SGD: every sample's gradient is clipped, and noise is added to the sum.
+"""DP-SGD: every sample's gradient, or every local update, is clipped, and gets noise.
 
 References
 ----------
@@ -44,13 +44,16 @@ class DPSGDOptions(Options):
     """privacy budget of each node; inf: no limit, and without noise_multiplier samples are only clipped"""
     delta: float = Field(default=1e-6, gt=0, lt=1)
     """probability with which epsilon may not hold"""
+    unit: Literal["interaction", "user"] = "interaction"
+    """what epsilon protects: a sample, of which each gradient is clipped; or all data of the user, by one clip of each
+    whole local update"""
     clip_norm: PositiveFloat = 2.0
-    """C: largest Euclidean norm of a sample's gradient"""
+    """C: largest Euclidean norm of a sample's gradient, or of a local update"""
     noise_multiplier: Literal["auto"] | Annotated[float, Field(gt=0)] = "auto"
     """sigma: noise has standard deviation sigma C; auto: the smallest value that keeps epsilon until the end"""
     steps: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
     """local epochs for which auto computes the noise, after which a node stops training; default: all local epochs
-    of the node"""
+    of the node; unit user: local updates"""
 
 
 @POLICIES.register("dp-sgd")
@@ -59,6 +62,9 @@ class DPSGD(Policy):
 
     With ``noise_multiplier: auto`` a node gets the noise with which its own number of local epochs spends exactly
     epsilon. With a fixed multiplier it trains until one more local update would spend more.
+
+    With ``unit: user`` the node trains as without the policy; then the change of its model by the whole local update is
+    clipped to C and gets the noise. A local update is one Gaussian mechanism of all data of the user.
     """
 
     Options = DPSGDOptions
@@ -72,17 +78,18 @@ class DPSGD(Policy):
 
     def check(self, model: Model, layout: Layout) -> None:
         """Refuse models with a loss that is not a mean over samples."""
-        if not model.has_sample_gradients:
+        if self.options.unit == "interaction" and not model.has_sample_gradients:
             raise ScenarioError(
                 f"policies: dp-sgd clips each sample's gradient, but the loss of {registry_name(model)} is "
-                "not a mean over samples; remove the policy, or choose another model"
+                "not a mean over samples; set unit to user, or choose another model"
             )
 
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
         """Set clipping, noise and the limit of updates."""
-        self._epochs = training.local_epochs
+        by_user = self.options.unit == "user"
+        self._epochs = 1 if by_user else training.local_epochs
         limit = self._most_updates()
         node_settings.most_updates[self.nodes] = np.minimum(node_settings.most_updates[self.nodes], limit)
         if updates is None and (limit == NO_LIMIT and self.options.noise_multiplier == "auto"):
@@ -94,9 +101,14 @@ class DPSGD(Policy):
             node_settings.most_updates if updates is None else np.minimum(updates, node_settings.most_updates)
         )
         planned = known[self.nodes]
-        node_settings.clip_norm[self.nodes] = np.float32(self.options.clip_norm)
-        node_settings.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
-        self._noise = node_settings.noise_multiplier[self.nodes].astype(np.float64)
+        clips, noise = (
+            (node_settings.update_clip, node_settings.update_noise)
+            if by_user
+            else (node_settings.clip_norm, node_settings.noise_multiplier)
+        )
+        clips[self.nodes] = np.float32(self.options.clip_norm)
+        noise[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
+        self._noise = noise[self.nodes].astype(np.float64)
 
     def privacy_spent(self, updates: I64, pushes: I64) -> PrivacySpent:
         """Return epsilon of each node."""

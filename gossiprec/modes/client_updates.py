@@ -115,7 +115,7 @@ class ClientUpdates(RunMode):
         from gossiprec.models.base.sequence_model import SequenceModel
 
         model, name = components.model, components.scenario.model.name
-        if (settings.training_modes == TrainingMode.PRIVATE).any():
+        if ((settings.training_modes == TrainingMode.PRIVATE) | (settings.update_clip > 0)).any():
             raise unsupported_with_updates(
                 "policies: dp-sgd adds noise to every item, so a client would touch all items and its update "
                 "would be as large as a model; remove the policy"

@@ -22,7 +22,12 @@ CUT_OFF = {"scale": 0.1, "norm": "linf"}
 OPTIONS = {
     "share-less": [{"tau": 0.5}],
     "ldp": [{"scale": 0.1}, UPDATES, CUT_OFF],
-    "dp-sgd": [{"epsilon": 10}, {"epsilon": "inf"}, {"epsilon": 10, "noise_multiplier": 5.0}],
+    "dp-sgd": [
+        {"epsilon": 10},
+        {"epsilon": "inf"},
+        {"epsilon": 10, "noise_multiplier": 5.0},
+        {"epsilon": 10, "unit": "user", "clip_norm": 0.1},
+    ],
     "robust-merge": [{"rule": "median", "buffer": 3}],
     "chunks": [{"pieces": 2}],
 }

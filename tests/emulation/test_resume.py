@@ -184,9 +184,10 @@ def test_models_of_moves_are_resumed(executor, storage, tmp_path):
 @pytest.mark.slow
 def test_privacy_spent_goes_on_to_be_counted(tmp_path):
     policies = [{"name": "dp-sgd", "epsilon": 10, "nodes": [1, 4, 6]}]
+    policies.append({"name": "dp-sgd", "unit": "user", "epsilon": 10, "nodes": [2, 3]})
     whole, done = check(tmp_path, often(policies=policies))
 
-    assert whole.summary["privacy"]["nodes"] == 3
+    assert whole.summary["privacy"]["nodes"] == 5
     assert len(done.events("privacy")["node"]) > 3
 
 

@@ -55,24 +55,27 @@ class NodeNoise:
     delta : ndarray of float64, shape (n_nodes,)
     epochs : ndarray of int64, shape (n_nodes,)
         Gaussian mechanisms per local update.
+    by_user : ndarray of bool, shape (n_nodes,)
+        Whether the unit of protection is all data of a user.
     """
 
     multiplier: F64
     deviation: F64
     delta: F64
     epochs: I64
+    by_user: Bools
 
     @classmethod
     def of(cls, components: RunComponents, settings: NodeSettings) -> NodeNoise:
         """Return the noise that the policies of a run have set."""
-        n = components.protocol.n_nodes
-        multiplier, delta = np.asarray(settings.noise_multiplier, np.float64).copy(), np.full(n, np.nan)
+        by_user, delta = settings.update_clip > 0, np.full(components.protocol.n_nodes, np.nan)
+        multiplier = np.where(by_user, settings.update_noise, settings.noise_multiplier).astype(np.float64)
+        clip = np.where(by_user, settings.update_clip, settings.clip_norm)
         for policy in components.policies:
             if isinstance(policy, DPSGD):
                 delta[policy.nodes] = policy.options.delta
-        multiplier[np.isnan(delta)] = 0.0
-        deviation = multiplier * settings.clip_norm
-        return cls(multiplier, deviation, delta, np.full(n, components.training.local_epochs))
+        epochs = np.where(by_user, 1, components.training.local_epochs)
+        return cls(multiplier, multiplier * clip, delta, epochs, by_user)
 
 
 @dataclass(frozen=True)
@@ -262,7 +265,7 @@ def linear_gap(run: Run, components: RunComponents, noise: NodeNoise) -> str | N
     scenario, protocol, training = components.scenario, components.protocol, components.training
     name = registry_name(protocol)
     options = protocol.options
-    noisy = noise.multiplier[: components.split.n_users] > 0
+    by_sample = (noise.multiplier > 0) & ~noise.by_user
     steps = training.optimizer != "sgd" or training.batch_size is not None or training.local_epochs != 1
     gaps = {
         f"the protocol {name} is not rand-gossip or fedavg": name not in ("rand-gossip", "fedavg"),
@@ -280,7 +283,7 @@ def linear_gap(run: Run, components: RunComponents, noise: NodeNoise) -> str | N
         "training changes during the run": bool(scenario.changes),
         "the recommender adds terms and data": components.recommender is not None,
         "a local update is more than one step of sgd on a full batch (training: optimizer sgd, batch_size full, "
-        "local_epochs 1)": bool(steps and noisy.any()),
+        "local_epochs 1), and the unit is not user": bool(steps and by_sample.any()),
     }  # fmt: skip
     n_updates = len(run.events("update")["time"])
     gaps[f"it has {n_updates:,} local updates, more than {MOST_UPDATES:,}"] = n_updates > MOST_UPDATES
@@ -291,7 +294,7 @@ def linear_gap(run: Run, components: RunComponents, noise: NodeNoise) -> str | N
 def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, observers: I64) -> F64:
     """Return the exposure of each user to each observer by its linear view, shape (n_users, n_observers)."""
     replay = replay_linear(run, merge_rules(components))
-    scale = noise.deviation[replay.owner] / replay.samples
+    scale = noise.deviation[replay.owner] / np.where(noise.by_user[replay.owner], 1, replay.samples)
     has_own = bool(components.layout.users.stop or len(components.layout.blocks_of_role(BlockRole.PRIVATE)))
     shows_own = ~components.outgoing.withholds_role(BlockRole.USER) & bool(components.layout.users.stop)
     found = np.zeros((components.split.n_users, len(observers)))
@@ -301,7 +304,10 @@ def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, obse
         exposures = np.where(scale > 0, update_exposures(rows, replay.owner), seen)
         shown = _shown_updates(replay, observer, shows_own)
         if has_own:
-            np.maximum.at(shown, replay.owner[seen], replay.order[seen])  # hidden between two updates
+            between = (
+                seen & ~noise.by_user[replay.owner]
+            )  # a sample also changes later gradients by the hidden row
+            np.maximum.at(shown, replay.owner[between], replay.order[between])
         exposures = np.where(
             seen & (replay.order < shown[replay.owner]), np.maximum(exposures, 1.0), exposures
         )
