@@ -88,7 +88,7 @@ def test_unlearning_is_a_table_by_method_or_json(run, capsys):
     for more, words in (
         (("--without", "anne"), "did you mean 'ann'?"),
         (("--method", "{name"), "--method: found no valid YAML"),
-        (("--method", "fru"), "unlearning method"),
+        (("--method", "anything"), "unlearning method"),
     ):
         code, _, said = invoke(capsys, *arguments, *more)
         assert code == 2

@@ -2,7 +2,7 @@
 
 Notes
 -----
-Nothing is removed: what the users' data changed fades only where the others' data overwrite it. So it is the usual
+Nothing is removed: what the users' data changed fades only if the others' data overwrite it. So it is the usual
 cheap baseline. Models and Adam's moments continue; a coordinator's server optimizer starts again. Draws are
 those of the first rounds of a run, because a draw is a function of seed, purpose, node and counter.
 """
