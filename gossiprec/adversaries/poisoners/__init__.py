@@ -69,7 +69,7 @@ class ModelFormula:
         import torch
 
         query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows))}
-        found = torch.func.vmap(lambda user: self.model.score(self._named(user, rows, shared), query))
+        found = torch.func.vmap(lambda user: self.model.score(self.blocks(user, rows, shared), query))
         scores: Tensor = found(users)
         return scores
 
@@ -79,7 +79,7 @@ class ModelFormula:
 
         query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.zeros(1, dtype=torch.int64)}
         found: Tensor = torch.func.vmap(
-            lambda user, row: self.model.score(self._named(user, row[None], shared), query)[0]
+            lambda user, row: self.model.score(self.blocks(user, row[None], shared), query)[0]
         )(users, rows)
         return found
 
@@ -91,11 +91,12 @@ class ModelFormula:
             "user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows)), "labels": labels,
             "weights": torch.ones_like(labels),
         }  # fmt: skip
-        found = torch.func.vmap(lambda user: self.model.loss(self._named(user, rows, shared), batch))
+        found = torch.func.vmap(lambda user: self.model.loss(self.blocks(user, rows, shared), batch))
         losses: Tensor = found(users)
         return losses
 
-    def _named(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
+    def blocks(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
+        """Return the model's blocks by name, with some items' rows in place of the item table."""
         tables = {"users": user[None], "items": rows}
         return self.layout.blocks_by_name(tables | self.layout.shared_blocks(shared))
 
@@ -141,6 +142,8 @@ class PoisonerContext:
         1 to promote the targets, -1 to demote them.
     nodes : ndarray of int64
         The nodes that poison together.
+    rate : float
+        The clients' learning rate.
     popularity : ndarray of int64, shape (n_items,), or None
         Number of users with each item in their training data, if the class declares this knowledge.
     interactions : Ragged of int32 or None
@@ -153,6 +156,7 @@ class PoisonerContext:
     targets: I32
     sign: int = 1
     nodes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    rate: float = 1.0
     popularity: I64 | None = None
     interactions: Ragged | None = None
 

@@ -56,7 +56,7 @@ class FedRecAttackOptions(Options):
 class FedRecAttack(Poisoner):
     """A poisoner that approximates all users' rows by the interactions that it knows, and promotes targets to them.
 
-    The loss is the sum over users and targets that they are not known to have of ``g(s_border - s_target)``, where
+    The loss is the sum over users and targets that they are not known to have of ``g(s_border - s_target)``;
     ``g(x)`` is x if x > 0, else ``exp(x) - 1``; scores s are logits, and the border is an item on the user's list.
     To demote a target, the difference changes its sign.
     """
@@ -78,7 +78,7 @@ class FedRecAttack(Poisoner):
         known, layout = self._known, self.context.formula.layout
         draw, head = push.generator("poison"), push.memory[: 2 + self.options.items]
         state = push.memory[len(head) :].reshape(3, len(known), layout.user_width)
-        if not push.number:
+        if not state.any():
             state[0] = draw_user_rows(draw, len(known), layout, self.options.std)
         for _ in range(self.options.passes):
             self._train_users(sent, state, head, draw)

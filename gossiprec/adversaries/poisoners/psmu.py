@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.poisoners import POISONERS, Poisoner, draw_user_rows, item_gradient, leaf_tensors
-from gossiprec.base.arrays import F32, I32
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner, item_gradient, leaf_tensors
+from gossiprec.adversaries.poisoners.synthetic_clients import client_samples, draw_items, fit_client
+from gossiprec.base.arrays import I32
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.rules.aggregators import ModelDelta
 
 if TYPE_CHECKING:  # a scenario can be read without torch
     from torch import Tensor
+
+
+NONE = np.zeros(0, np.int32)
 
 
 class PSMUOptions(Options):
@@ -65,11 +69,9 @@ class PSMU(Poisoner):
         from torch.nn.functional import softplus
 
         context, draw = self.context, push.generator("poison")
-        n_items = len(sent.items)
-        taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(
-            np.int32
-        )
-        user = torch.from_numpy(self._fitted(sent, taken, draw))
+        taken = self.profile(sent, push, draw)
+        samples = client_samples(context, taken, int(draw.integers(2**63)), disliked=NONE)
+        user = torch.from_numpy(fit_client(context, sent, samples, draw, self.options))
         rivals = self._rivals(sent, user, taken)
         items = np.union1d(context.targets, rivals).astype(np.int32)
         rows, shared = leaf_tensors(sent, items)
@@ -80,19 +82,9 @@ class PSMU(Poisoner):
         loss = loss + self.options.weight * softplus(-context.sign * lead).sum()
         return item_gradient(loss, items, rows, shared)
 
-    def _fitted(self, sent: MessagePayload, taken: I32, draw: np.random.Generator) -> F32:
-        """Return the row of a user who has taken some items."""
-        from gossiprec.compute.executors.user_row_fitting import fit_user_rows
-
-        context, options = self.context, self.options
-        layout, frozen = context.formula.layout, np.append(sent.items.ravel(), sent.shared)
-        samples = context.empty_feed.for_items(taken).samples(
-            0, update=0, negatives=context.negatives, seed=int(draw.integers(2**63))
-        )
-        return fit_user_rows(
-            context.formula.model, layout, draw_user_rows(draw, 1, layout, options.std), [samples],
-            lambda some: np.tile(frozen, (len(some), 1)), steps=options.steps, rate=options.rate,
-        )  # fmt: skip
+    def profile(self, sent: MessagePayload, push: PushContext, draw: np.random.Generator) -> I32:
+        """Return the synthetic user's items, ascending: random ones."""
+        return draw_items(draw, len(sent.items), self.options.items, without=NONE)
 
     def _rivals(self, sent: MessagePayload, user: Tensor, taken: I32) -> I32:
         """Return the items that the model ranks on top of the user's list; ties go to the lower ids."""

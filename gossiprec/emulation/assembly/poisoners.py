@@ -199,6 +199,7 @@ def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, F
             ),
             sign=1 if choice.aim == "promote" else -1,
             nodes=entry.nodes,
+            rate=components.training.learning_rate,
             **known_about_users(kind, choice.options, components.split, components.scenario.seed),
         )
         forging = PoisonedMessages(
