@@ -164,6 +164,6 @@ def test_an_items_deltas_are_reduced_like_models(name):
 def test_breakdown_points_are_those_of_the_papers():
     points = {
         "mean": 0, "samples": 0, "median": 12, "trimmed-mean": 3, "krum": 1, "norm-bound": 12, "bulyan": 1,
-        "geometric-median": 12, "centered-clipping": 12, "fltrust": 25,
+        "geometric-median": 12, "centered-clipping": 12, "fltrust": 25, "ucsu": 12,
     }  # fmt: skip
     assert {name: make_aggregator(name).breakdown(25) for name in points} == points

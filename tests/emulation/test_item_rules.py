@@ -26,6 +26,8 @@ RULES = {
     "nearest": {"name": "krum", **TOUCHED, "mode": "nearest-to-mean"},
     "norm-bound": {"name": "norm-bound", **TOUCHED, "bound": 0.05, "then": "sum"},
     "hics": {"name": "hics", "top": 0.2},
+    "ucsu": {"name": "ucsu", **TOUCHED},
+    "item-regularisation": {"name": "item-regularisation"},
 }
 TRAINING = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
 LATE = {"round": {"deadline": 0.8, "minimum": 0.5, "give_up": 3.0}}

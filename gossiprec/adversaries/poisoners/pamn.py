@@ -10,8 +10,8 @@ Notes
 **A reconstruction.** No code is public, and only the abstract and the caption of figure 1 could be read: an adversary
 updates its user and its items by what its neighbours send, then trains its items so that the targets rank higher for
 this user, and passes this on; adversaries are kept diverse; substitute items are trained, too. How it does so is our
-choice: the neighbours' profile is the items of which the rows they changed most, and diversity divides these items among the
-poisoners. The loss is that of :mod:`gossiprec.adversaries.poisoners.psmu`.
+choice: the neighbours' profile is the items of which the rows changed most, and diversity divides these items among
+the poisoners. The loss is that of :mod:`gossiprec.adversaries.poisoners.psmu`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PAMN(PSMU, VersionWatcher):
     options: PAMNOptions
 
     def profile(self, sent: MessagePayload, push: PushContext, draw: np.random.Generator) -> I32:
-        """Return the items of which the rows changed most, ascending; with `diverse`, every n-th of them for n poisoners."""
+        """Return the items with the largest changes of their rows, ascending, or the node's part of them."""
         seen, change, _ = self.item_changes(sent, push)
         nodes = self.context.nodes.tolist()
         if not seen:
