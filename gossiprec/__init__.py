@@ -6,7 +6,7 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 :func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
 :func:`counterfactual` runs a scenario again without the data of some users, and :func:`influence` compares the two.
 :func:`unlearn` judges methods of unlearning against the first.
-:func:`network_epsilon` accounts for what each node of a run can learn about each user.
+:func:`network_epsilon` accounts for what each node can learn about each user; :func:`audit_privacy` tests claims.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gossiprec.emulation.run.influence import influence
     from gossiprec.emulation.run.live_run import prepare
     from gossiprec.emulation.run.network_epsilon import network_epsilon
+    from gossiprec.emulation.run.privacy_audit import audit_privacy
     from gossiprec.emulation.unlearning.judge import unlearn
     from gossiprec.runs import open_run
     from gossiprec.study.api import open_study, study
@@ -37,6 +38,7 @@ _find_old_paths()
 
 __all__ = [
     "__version__",
+    "audit_privacy",
     "counterfactual",
     "influence",
     "network_epsilon",
@@ -59,6 +61,7 @@ _LAZY = {
     "influence": "gossiprec.emulation.run.influence",
     "unlearn": "gossiprec.emulation.unlearning.judge",
     "network_epsilon": "gossiprec.emulation.run.network_epsilon",
+    "audit_privacy": "gossiprec.emulation.run.privacy_audit",
     "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.api",
 }

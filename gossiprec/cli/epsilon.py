@@ -1,4 +1,4 @@
-"""``gossiprec epsilon``: the privacy of victims towards observers of a run with DP-SGD."""
+"""``gossiprec epsilon`` and ``audit``: the privacy of users of a run with DP-SGD, claimed and tested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 @JSON
 @QUIET
 def epsilon(
-    run: Path, victims: tuple[str, ...], observers: tuple[int, ...], as_json: bool, quiet: bool
+    run: Path,
+    victims: tuple[str, ...],
+    observers: tuple[int, ...],
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Account for what each node of RUN can learn about each user.
 
@@ -54,6 +58,56 @@ def epsilon(
         _print_table(found.table(), f"Epsilon towards an observer (delta {found.delta:g}), by hops")
         if found.reason:
             click.echo(f"no linear bound: {found.reason}")
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--updates", default=5, show_default=True, type=click.IntRange(min=1), help="Local updates of each node."
+)
+@click.option(
+    "--canaries", default=8, show_default=True, type=click.IntRange(min=1), help="Canary items of each node."
+)
+@click.option(
+    "--item", "items", multiple=True, type=int, metavar="ID",
+    help="A canary item of every node, which no user has (repeatable).  [default: drawn for each node]",
+)  # fmt: skip
+@JSON
+@QUIET
+@click.pass_context
+def audit(
+    context: click.Context,
+    run: Path,
+    updates: int,
+    canaries: int,
+    items: tuple[int, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Test the epsilon that dp-sgd claims in RUN by guesses about canaries.
+
+    \b
+    gossiprec audit runs/private-s1 --updates 10
+
+    Nodes train on canary items that a coin puts into their data or leaves out, by the executor and the noise of RUN.
+    The lower bound holds with 95 % confidence. The exit status is 1 if it exceeds the claim.
+    """  # noqa: D301
+    from gossiprec.emulation.run.privacy_audit import audit_privacy
+
+    with progress_display(quiet=quiet) as progress:
+        found = audit_privacy(run, updates=updates, canaries=canaries, items=items or None, progress=progress)
+    with ignore_closed_pipe():
+        if as_json:
+            from gossiprec.runs.manifest import to_plain
+
+            click.echo(json.dumps(to_plain({**vars(found), "refuted": found.refuted}), allow_nan=False))
+        else:
+            click.echo(
+                f"unit {found.unit}, {found.updates} local updates, delta {found.delta:g}: claimed epsilon "
+                f"{found.claimed:.4g}, at least {found.lower:.3g} ({found.right} of {found.guesses} guesses right, "
+                f"{found.canaries} canaries){': refuted' if found.refuted else ''}"
+            )
+    context.exit(int(found.refuted))
 
 
 def _print_table(rows: list[dict[str, float]], title: str) -> None:

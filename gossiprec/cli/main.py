@@ -28,6 +28,7 @@ COMMANDS = {
     "influence": "counterfactual",
     "unlearn": "counterfactual",
     "epsilon": "epsilon",
+    "audit": "epsilon",
     "study": "study",
     "scenario": "scenario",
     "topology": "topology",

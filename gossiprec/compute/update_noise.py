@@ -66,8 +66,6 @@ class NoisyUpdates:
         size = work.layout.size
         for row, start, task in zip(after, before, tasks.tolist(), strict=True):
             node = int(program.node[task])
-            if not work.feed.positives.sizes[node]:  # no user to hide
-                continue
             clip = float(work.node_settings.update_clip[node])
             move = row[:size].astype(np.float64) - start[:size]
             move *= min(1.0, clip / (float(np.linalg.norm(move)) + TINY))

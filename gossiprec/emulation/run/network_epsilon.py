@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from gossiprec.emulation.run.counterfactual import comparable_scenario, find_use
 from gossiprec.models.base.parameter_blocks import BlockRole
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.run_files import replace_file
+from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn
 
 MOST_UPDATES = 2000
@@ -174,6 +176,7 @@ def network_epsilon(
     """
     run = open_run(path)
     scenario = comparable_scenario(run)
+    check_has_noise(run.path, scenario)
     progress = progress or NullProgress()
     components, schedule = build_and_schedule(scenario, load_data(scenario), progress, Stopwatch())
     _check_covered(run, components)
@@ -236,18 +239,27 @@ def _epsilons(noise: NodeNoise, users: I64, updates: F64) -> F64:
     return found
 
 
-def _check_covered(run: Run, components: RunComponents) -> None:
-    """Refuse a run in which data leave nodes without noise, or no node has any.
+def check_has_noise(path: Path, scenario: Scenario) -> None:
+    """Refuse a run in which no node has noise in training.
 
     Raises
     ------
     ScenarioError
     """
-    if not any(isinstance(policy, DPSGD) for policy in components.policies):
+    if not any(isinstance(policy.options, DPSGD.Options) for policy in scenario.policies):
         raise ScenarioError(
-            f"{run.path}: policies: found no dp-sgd; expected a run with noise in training; add "
+            f"{path}: policies: found no dp-sgd; expected a run with noise in training; add "
             "{name: dp-sgd, epsilon: 10} to policies and run it again"
         )
+
+
+def _check_covered(run: Run, components: RunComponents) -> None:
+    """Refuse a run in which data leave nodes without noise.
+
+    Raises
+    ------
+    ScenarioError
+    """
     if components.protocol.choices_follow_data:
         raise ScenarioError(
             f"{run.path}: protocol.name: found {registry_name(components.protocol)}, which chooses receivers by items "

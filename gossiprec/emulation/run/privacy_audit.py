@@ -1,0 +1,293 @@
+"""The audit of DP-SGD: local updates on canaries, by the executor and the noise of a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gossiprec.base.arrays import F32, F64, I64, Bools
+from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.registry import registry_name
+from gossiprec.base.rng import generator
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.update_noise import run_with_noise
+from gossiprec.data.split import Split
+from gossiprec.defences import compute_epsilons
+from gossiprec.defences.auditing import audit_scores
+from gossiprec.defences.dp_sgd import DPSGD
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
+from gossiprec.emulation.progress import NullProgress, Progress
+from gossiprec.emulation.run.counterfactual import comparable_scenario
+from gossiprec.emulation.run.network_epsilon import NodeNoise, check_has_noise
+from gossiprec.models.feeds.base import PointwiseFeed
+from gossiprec.runs import open_run
+from gossiprec.scenario import Scenario
+
+LENGTH = 100.0
+"""Length of the user rows from which canaries are trained, so that every gradient reaches the clip."""
+
+
+@dataclass(frozen=True)
+class PrivacyAudit:
+    """A claim, and the lower bound that an audit gives.
+
+    Attributes
+    ----------
+    claimed : float
+        The largest epsilon of an audited node for the audited number of local updates; infinite without noise.
+    lower : float
+        The lower bound of epsilon at `confidence`.
+    delta, confidence : float
+    unit : str
+        ``interaction`` or ``user``.
+    updates : int
+        Local updates of each node.
+    canaries, guesses, right : int
+        Canaries, those that were guessed, and those that were guessed right.
+    """
+
+    claimed: float
+    lower: float
+    delta: float
+    confidence: float
+    unit: str
+    updates: int
+    canaries: int
+    guesses: int
+    right: int
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the lower bound exceeds the claim."""
+        return self.lower > self.claimed
+
+
+def audit_privacy(
+    path: str | os.PathLike[str],
+    *,
+    updates: int = 5,
+    canaries: int = 8,
+    items: Sequence[int] | None = None,
+    confidence: float = 0.95,
+    progress: Progress | None = None,
+) -> PrivacyAudit:
+    """Return the lower bound of the local epsilon of a run's DP-SGD that an attacker's guesses prove.
+
+    Each defended node trains on canaries that a coin puts into its data or leaves out, by the executor, the clipping
+    and the noise of the run. The attacker knows everything but the coins and the noise: it sees each model before and
+    after a local update, and adds up the moves of a canary's row along its gradient.
+
+    Parameters
+    ----------
+    path : path
+        The directory of a complete run with the policy ``dp-sgd``.
+    updates : int
+        Local updates of each node that are audited; the claim is the epsilon of as many.
+    canaries : int
+        Canary items per node. With the unit ``user`` a node has one at a time, as its only data, in as many trials.
+    items : sequence of int, optional
+        The canary items of every node; drawn from the items that the user does not have if not given.
+    confidence : float
+    progress : Progress, optional
+        Receives progress messages.
+
+    Raises
+    ------
+    DataError
+        If canaries are items of a user, or a user leaves too few other items.
+    ScenarioError
+        If the run has no dp-sgd, entries with several units, or a model that is not made of user and item rows.
+    LogError
+        As in :func:`gossiprec.network_epsilon`.
+
+    Notes
+    -----
+    Items without a canary are trained as in the run, but without negatives, so that a canary is one sample. A canary's
+    row begins at 0 and user rows are long: the gradient is then the canary's row only, and as long as the clip allows.
+    This is the worst start, which a received model may be.
+    """
+    run = open_run(path)
+    scenario = comparable_scenario(run)
+    check_has_noise(run.path, scenario)
+    if updates < 1 or canaries < 1 or not 0.5 < confidence < 1:
+        raise ScenarioError(
+            f"audit: found updates {updates}, canaries {canaries}, confidence {confidence:g}; expected at least one "
+            "update and one canary, and a confidence between 0.5 and 1"
+        )
+    split, progress = load_data(scenario), progress or NullProgress()
+    game = _Game(_alone(scenario), split, _unit(scenario, run.path), progress)
+    by_user = game.unit == "user"
+    progress.phase("training canaries")
+    trials = []
+    for trial in range(canaries if by_user else 1):
+        drawn = _draw_canaries(split, scenario.seed, trial, 1 if by_user else canaries, items)
+        trials.append(game.play(drawn, trial, updates))
+    scores, members = (np.concatenate(part) for part in zip(*trials, strict=True))
+    noise, users = game.noise
+    claims = _claims(noise, users, updates)
+    delta = float(np.nanmax(noise.delta[users]))
+    lower, guesses, right = audit_scores(scores, members, delta, confidence)
+    return PrivacyAudit(
+        float(claims.max()), lower, delta, confidence, game.unit, updates, len(members), guesses, right
+    )
+
+
+def _claims(noise: NodeNoise, users: I64, updates: int) -> F64:
+    """Return the claimed epsilon of users, for a number of local updates."""
+    epochs = (noise.epochs[users] * updates).astype(np.float64)
+    claims = compute_epsilons(noise.multiplier[users], epochs, float(np.nanmin(noise.delta[users])))
+    return np.where(noise.multiplier[users] > 0, claims, np.inf)
+
+
+class _Game:
+    """Trials in which nodes train on canaries.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    split : Split
+    unit : str
+    progress : Progress
+    """
+
+    def __init__(self, scenario: Scenario, split: Split, unit: str, progress: Progress) -> None:
+        self._scenario, self._split, self.unit, self._progress = scenario, split, unit, progress
+
+    def play(self, drawn: Mapping[int, I64], trial: int, updates: int) -> tuple[F64, Bools]:
+        """Return the score of each canary, and whether it was in the data."""
+        seed = self._scenario.seed
+        coins = {
+            user: generator(seed, "canaries", user, trial).random(len(items)) < 0.5
+            for user, items in drawn.items()
+        }
+        noisy = self._prepare(drawn, coins)
+        plain = self._prepare(drawn, {user: np.ones_like(coin) for user, coin in coins.items()})
+        settings = noisy.executor.work.node_settings
+        users = np.flatnonzero((settings.clip_norm > 0) | (settings.update_clip > 0))
+        self.noise = NodeNoise.of(noisy, settings), users
+        quiet = plain.executor.work.node_settings
+        quiet.noise_multiplier[:] = quiet.update_noise[:] = 0.0
+        numbers = range(trial * updates, (trial + 1) * updates)
+        scores = [self._scores(noisy, plain, users, drawn, update) for update in numbers]
+        return np.sum(scores, axis=0), np.concatenate([coins[user] for user in users.tolist()])
+
+    def _scores(
+        self, noisy: PreparedRun, plain: PreparedRun, users: I64, drawn: Mapping[int, I64], update: int
+    ) -> F64:
+        """Return the change along each canary's gradient by one local update: of its row, or of the whole model."""
+        start, found = _start(plain, users, drawn), []
+        changes, ways = (_moves(prepared, start, users, update) for prepared in (noisy, plain))
+        rows = [_item_rows(plain, part) for part in (changes, ways)]
+        for place, user in enumerate(users.tolist()):
+            change, way = (
+                (changes[place][None], ways[place][None])
+                if self.unit == "user"
+                else (part[place, drawn[user]] for part in rows)
+            )
+            norm = np.linalg.norm(way, axis=1, keepdims=True) + np.finfo(np.float64).tiny
+            found.append((change * way / norm).sum(axis=1) / norm.mean())
+        return np.concatenate(found)
+
+    def _prepare(self, drawn: Mapping[int, I64], chosen: Mapping[int, Bools]) -> PreparedRun:
+        """Return the run of which the users have the chosen canaries, as their only data if they are the unit."""
+        split = self._split
+        rows = [
+            np.union1d(split.train[user] if self.unit == "interaction" else [], drawn[user][chosen[user]])
+            for user in range(split.n_users)
+        ]
+        train = Ragged.from_parts([row.astype(np.int32) for row in rows])
+        found = prepare(self._scenario, load=lambda _: replace(split, train=train))
+        if (
+            not isinstance(found.feed, PointwiseFeed)
+            or found.layout.n_users != 1
+            or not found.layout.users.stop
+        ):
+            raise ScenarioError(
+                f"model.name: {registry_name(found.model)} is not trained on single items with one user row per node, "
+                "which the canaries of an audit need; audit the noise with mf or gmf"
+            )
+        return found
+
+
+def _unit(scenario: Scenario, path: Any) -> str:
+    """Return the unit of protection of a run."""
+    units = {policy.options.unit for policy in scenario.policies if isinstance(policy.options, DPSGD.Options)}
+    if len(units) != 1:
+        raise ScenarioError(
+            f"{path}: policies: found {len(units)} units of dp-sgd; expected entries of one unit; audit a run with one"
+        )
+    return str(units.pop())
+
+
+def _alone(scenario: Scenario) -> Scenario:
+    """Return the scenario without observers and negatives, on one process."""
+    executor = scenario.executor
+    if executor.shards > 1:
+        single = {"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
+        executor = executor.model_copy(update=single)
+    training = scenario.training.model_copy(update={"negatives": 0})
+    return scenario.with_(observers=(), executor=executor, training=training)
+
+
+def _draw_canaries(
+    split: Split, seed: int, trial: int, count: int, items: Sequence[int] | None
+) -> dict[int, I64]:
+    """Return the canary items of each user.
+
+    Raises
+    ------
+    DataError
+    """
+    found = {}
+    for user in range(split.n_users):
+        own = np.concatenate([split.train[user], split.validation[user], split.test[user]])
+        if items is not None:
+            taken = np.intersect1d(items, own)
+            if len(taken) or not all(0 <= item < split.n_items for item in items):
+                problem = f"item {taken[0]} of user {user}" if len(taken) else f"items {list(items)}"
+                raise DataError(
+                    f"audit: items: found {problem}; expected items from 0 to {split.n_items - 1} that no user has; "
+                    "name others, or leave items out"
+                )
+            found[user] = np.unique(items)[:count]
+            continue
+        free = np.setdiff1d(np.arange(split.n_items), own)
+        if len(free) < count:
+            raise DataError(
+                f"audit: canaries: found {count}, but user {user} has all but {len(free)} of {split.n_items} items, so "
+                "canaries would collide with its items; lower canaries"
+            )
+        draw = generator(seed, "canary-items", user, trial)
+        found[user] = np.sort(draw.choice(free, count, replace=False))
+    return found
+
+
+def _start(prepared: PreparedRun, users: I64, drawn: Mapping[int, I64]) -> F32:
+    """Return first models with long user rows and canary rows of zeros, shape (n_users, row_size)."""
+    layout, arena = prepared.layout, prepared.executor.work.arena
+    rows: F32 = np.tile(arena.load(np.array([0])), (len(users), 1))
+    items = _item_rows(prepared, rows).copy()
+    for place, user in enumerate(users.tolist()):
+        items[place, drawn[user]] = 0.0
+    rows[:, layout.users] = LENGTH
+    rows[:, layout.items] = items.reshape(len(users), -1)
+    return rows
+
+
+def _item_rows(prepared: PreparedRun, rows: Any) -> Any:
+    return rows[:, prepared.layout.items].reshape(len(rows), prepared.layout.n_items, -1)
+
+
+def _moves(prepared: PreparedRun, start: F32, users: I64, update: int) -> F64:
+    """Return the changes of models by one local update of users, shape (n_users, row_size)."""
+    arena, rows = prepared.executor.work.arena, np.arange(len(users))
+    program = Program.of_updates(users.astype(np.int32), np.full(len(users), update, np.int32))
+    arena.store(rows, start.copy(), np.zeros(len(users), np.uint32) if arena.is_half else None)
+    run_with_noise(prepared.executor)(program, rows)
+    return arena.load(rows).astype(np.float64) - start
