@@ -21,9 +21,14 @@ VALIDATED = "validated"
 
 ROC = "item_roc"
 """True positive rates of an attack on single items, one for each false positive rate."""
+ROC_MEASURES = ("auc", "advantage", "tpr_at_1", "tpr_at_0.1")
+"""Measures of a ROC curve."""
+USER_MEASURES = tuple(f"user_{rate}" for rate in ROC_MEASURES)
+"""Measures of an attack on all items of a user together."""
 INTERVALS = tuple(
-    f"{measure}_{bound}"
-    for measure in ("item_auc", "item_advantage", "item_tpr_at_1", "item_tpr_at_0.1")
+    f"{unit}_{rate}_{bound}"
+    for unit in ("item", "user")
+    for rate in ROC_MEASURES
     for bound in ("low", "high")
 )
 """Ends of the intervals of its results. Tables and curves leave these and :data:`ROC` out."""

@@ -129,7 +129,7 @@ def test_a_model_that_memorises_gives_its_items_away(protocol, policies, names, 
 
 
 def scored(split, scores_of, victims, seed=0):
-    """Return the findings of candidates with drawn scores."""
+    """Return the findings of candidates with drawn scores, the ROC curve, and the owner of each."""
     pairs = draw_candidates(split.train, split.test, split.n_items, 20, "uniform", 1)
     owners = pairs.row_of_each_value
     own = np.isin(owners, victims)
@@ -139,19 +139,22 @@ def scored(split, scores_of, victims, seed=0):
     )
     rows = FindingRecord(split, AttackRecord(split), seed=seed).note([("own", found)], time=1.0, round=1)
     curve = {row["labels"]["fpr"]: row["value"] for row in rows if row["measure"] == "item_roc"}
-    return {row["measure"]: row["value"] for row in rows if row["measure"] != "item_roc"}, curve
+    found_rows = {row["measure"]: row["value"] for row in rows if row["measure"] != "item_roc"}
+    return found_rows, curve, found.victims
 
 
 def test_a_blind_attacker_is_at_chance_within_its_interval():
     split = drawn_split()
     for seed in range(5):
         noise = np.random.default_rng(seed).normal(size=1000)
-        found, _ = scored(
+        found, _, _ = scored(
             split, lambda truth, noise=noise: noise[: len(truth)], np.arange(split.n_users), seed
         )
         assert found["item_auc_low"] < 0.5 < found["item_auc_high"]
-    found, curve = scored(split, lambda truth: np.zeros(len(truth)), np.arange(split.n_users))
+        assert found["user_auc_low"] < 0.5 < found["user_auc_high"]
+    found, curve, _ = scored(split, lambda truth: np.zeros(len(truth)), np.arange(split.n_users))
     assert (found["item_auc_low"], found["item_auc_high"], found["item_advantage"]) == (0.5, 0.5, 0.0)
+    assert (found["user_auc"], found["user_advantage"]) == (0.5, 0.0)
     assert all(tpr == pytest.approx(fpr) for fpr, tpr in curve.items())
 
 
@@ -164,7 +167,7 @@ def test_results_by_brute_force():
         scores[:], truth[:] = is_member + draw.normal(size=len(is_member)), is_member
         return np.array(scores)
 
-    found, curve = scored(split, noisy, np.arange(split.n_users))
+    found, curve, victims = scored(split, noisy, np.arange(split.n_users))
     members = np.array([s for s, t in zip(scores, truth, strict=True) if t])
     others = np.array([s for s, t in zip(scores, truth, strict=True) if not t])
     thresholds = [np.inf, *scores]
@@ -176,6 +179,15 @@ def test_results_by_brute_force():
         assert max(t for f, t in rates if f <= fpr) <= tpr + 1e-9
         assert tpr <= min((t for f, t in rates if f >= fpr), default=1.0) + 1e-9
     assert 0 <= found["item_auc_low"] < found["item_auc"] < found["item_auc_high"] <= 1
+
+    pairs, is_own = np.array(scores), np.array(truth)
+    own, other = (
+        np.array([pairs[(victims == victim) & (is_own == kind)].mean() for victim in np.unique(victims)])
+        for kind in (True, False)
+    )
+    assert found["user_auc"] == pytest.approx((own[:, None] > other).mean())
+    assert found["user_auc"] > found["item_auc"], "the items of a user together say more than each"
+    assert found["user_auc_low"] <= found["user_auc"] <= found["user_auc_high"] <= 1
 
 
 @pytest.mark.parametrize(

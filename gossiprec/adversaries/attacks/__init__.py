@@ -21,7 +21,7 @@ from gossiprec.base.options import Options
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.scorer import Scorer
-from gossiprec.measures.selectors import INTERVALS, ROC
+from gossiprec.measures.selectors import INTERVALS, ROC, USER_MEASURES
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import forward, old_members
@@ -35,7 +35,10 @@ ITEM_MEASURES = (
     "item_members",
 )
 """Measures of :class:`ItemScores`, computed by joining them with the ground truth."""
-CANDIDATE_MEASURES = (*ITEM_MEASURES, "item_advantage", "item_auc_popularity", ROC, *INTERVALS)
+CANDIDATE_MEASURES = (
+    *(*ITEM_MEASURES, "item_advantage", "item_auc_popularity"),
+    *(ROC, *USER_MEASURES, *INTERVALS),
+)
 """Measures of :class:`ItemScores` of candidates."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from gossiprec.adversaries.attacks.findings import Finding, Label
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
-from gossiprec.measures.selectors import ROC
+from gossiprec.measures.selectors import ROC, ROC_MEASURES, USER_MEASURES
 
 
 def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], own: I64) -> None:
@@ -136,7 +137,8 @@ RESAMPLES = 200
 
 
 def candidate_findings(found: ItemScores, is_member: Bools, seed: int) -> Iterator[Finding]:
-    """Yield the further results of an attack's scores of candidates: ROC curve, intervals over victims, popularity.
+    """Yield the further results of an attack's scores of candidates: ROC curve, intervals over victims, popularity,
+    and the same for all items of a victim together.
 
     Parameters
     ----------
@@ -152,36 +154,67 @@ def candidate_findings(found: ItemScores, is_member: Bools, seed: int) -> Iterat
         yield Finding(ROC, {**labels, "fpr": rate}, true_positive_rate(groups, rate))
     popularity = is_member.sum(axis=0)[found.items].astype(np.float64)
     yield Finding("item_auc_popularity", labels, area_under_curve(rank_groups(popularity, truth)))
-    drawn = _resampled(found, truth, seed)
-    for measure, values in zip(
-        ("item_auc", "item_advantage", "item_tpr_at_1", "item_tpr_at_0.1"), drawn.T, strict=True
-    ):
+    yield from _with_intervals("item", labels, found, truth, seed)
+    sets, is_own = scores_of_sets(found, truth)
+    for name, value in zip(USER_MEASURES, _rates(rank_groups(sets.scores, is_own)), strict=True):
+        yield Finding(name, labels, value)
+    yield from _with_intervals("user", labels, sets, is_own, seed)
+
+
+def scores_of_sets(found: ItemScores, truth: Bools) -> tuple[ItemScores, Bools]:
+    """Return one score for all training items of a victim together, one for its other candidates, and which is which.
+
+    The score of a set is the mean over its items. Several adversaries score each set once.
+    """
+    owners = found.victims.astype(np.int64)
+    if found.adversaries is not None:
+        owners = found.adversaries.astype(np.int64) * (int(owners.max(initial=0)) + 1) + owners
+    keys, first, of_pair, sizes = np.unique(
+        2 * owners + truth, return_index=True, return_inverse=True, return_counts=True
+    )
+    with np.errstate(invalid="ignore", over="ignore"):
+        means = np.bincount(of_pair, weights=found.scores, minlength=len(keys)) / sizes
+    sets = replace(
+        found, victims=found.victims[first], items=found.items[first], scores=means, adversaries=None
+    )
+    return sets, keys % 2 == 1
+
+
+def _with_intervals(
+    unit: str, labels: Mapping[str, Label], found: ItemScores, truth: Bools, seed: int
+) -> Iterator[Finding]:
+    """Yield the ends of the intervals of the rates of items, or of sets of a user's items."""
+    for rate, values in zip(ROC_MEASURES, _resampled(found, truth, seed).T, strict=True):
         known = values[~np.isnan(values)]
         low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (math.nan, math.nan)
-        yield Finding(f"{measure}_low", labels, float(low))
-        yield Finding(f"{measure}_high", labels, float(high))
+        yield Finding(f"{unit}_{rate}_low", labels, float(low))
+        yield Finding(f"{unit}_{rate}_high", labels, float(high))
+
+
+def _rates(groups: RankedGroups) -> tuple[float, float, float, float]:
+    """Return AUC, advantage, and true positive rates at 1 % and 0.1 % false positives."""
+    return (
+        area_under_curve(groups),
+        advantage(groups),
+        true_positive_rate(groups, 0.01),
+        true_positive_rate(groups, 0.001),
+    )
 
 
 def _resampled(found: ItemScores, truth: Bools, seed: int) -> F64:
-    """Return AUC, advantage and rates of true positives of resampled victims, shape (RESAMPLES, 4)."""
+    """Return the rates of resampled victims, shape (RESAMPLES, 4)."""
     victims, of_pair = np.unique(found.victims, return_inverse=True)
     place = np.unique(-found.scores, return_inverse=True)[1]
     size = int(place.max(initial=-1)) + 1
     draw = generator(seed, "membership-intervals")
-    values = np.full((RESAMPLES, 4), math.nan)
+    values = np.full((RESAMPLES, len(ROC_MEASURES)), math.nan)
     for k in range(RESAMPLES if len(victims) else 0):
         times = np.bincount(draw.integers(len(victims), size=len(victims)), minlength=len(victims))[of_pair]
         members, others = (
             np.asarray(np.bincount(place, weights=times * kind, minlength=size), np.float64)
             for kind in (truth, ~truth)
         )
-        groups = RankedGroups(members, others)
-        values[k] = (
-            area_under_curve(groups),
-            advantage(groups),
-            true_positive_rate(groups, 0.01),
-            true_positive_rate(groups, 0.001),
-        )
+        values[k] = _rates(RankedGroups(members, others))
     return values
 
 
