@@ -1,0 +1,357 @@
+"""Who learns what, about whom, under which threat model and defence: all privacy instruments on the same runs.
+
+python -m analysis.who_learns_what --data ../shared/data --out study/
+
+The report has one table and one picture: leakage by instrument, next to utility and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.papers.command import StudyCommand
+from analysis.papers.comparison import read_by_seed, summary_value
+from analysis.papers.document import (
+    DocumentBlock,
+    Grid,
+    GridCell,
+    GridColumn,
+    Heading,
+    ImageBlock,
+    ParagraphBlock,
+)
+from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks, run_time_blocks
+from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import DASH
+from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
+from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
+from gossiprec.runs import Run
+
+STUDY = PaperStudyFile(Path(__file__).with_name("who_learns_what") / "study.yaml")
+MEMBERSHIP = ("loss-mia", "update-mia", "imia")
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A protocol with its recommender, and the observer of all its rows, as in ``plan.yaml``.
+
+    Attributes
+    ----------
+    label : str
+    sees : str
+        The threat model: who observes, and what it receives.
+    rows : mapping of str to str
+        The defence of each experiment.
+    """
+
+    label: str
+    sees: str
+    rows: Mapping[str, str]
+
+
+@cache
+def row_groups() -> dict[str, RowGroup]:
+    """Return the groups of rows in the order of the table."""
+    return {name: RowGroup(**own) for name, own in STUDY.plan["rows"].items()}
+
+
+@cache
+def selectable_names() -> dict[str, tuple[str, ...]]:
+    """Return the experiments that each name of ``--only`` selects: the rows of a group, or one."""
+    groups = {f"all-{name}": tuple(group.rows) for name, group in row_groups().items()}
+    return {**groups, **{name: (name,) for name in STUDY.experiments}}
+
+
+def finding(run: Run, attack: str, measure: str, **labels: str) -> float | None:
+    """Return a finding of a run's summary, or None if there is no number."""
+    for row in summary_value(run, "findings") or ():
+        is_other = row["attack"] != attack or row["measure"] != measure
+        if not is_other and labels.items() <= row["labels"].items() and row["value"] is not None:
+            return None if np.isnan(row["value"]) else float(row["value"])
+    return None
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What an instrument finds, next to the value by chance and to the largest possible value."""
+
+    value: float
+    chance: float
+    ceiling: float = 1.0
+
+    @property
+    def share(self) -> float:
+        """The part of the way from chance to the ceiling, between 0 and 1."""
+        way = self.ceiling - self.chance
+        return float(np.clip((self.value - self.chance) / way, 0.0, 1.0)) if way > 0 else 0.0
+
+
+def communities(run: Run) -> Leak | None:
+    """Return the accuracy of the community attack at the end of the run."""
+    attack = next(iter(summary_value(run, "attacks") or ()), None)
+    return None if attack is None else Leak(attack["last_aac"], attack["random_bound"])
+
+
+def membership(measure: str, chance: float, *attacks: str) -> Callable[[Run], Leak | None]:
+    """Return a function that reads a membership measure, the largest of several attacks."""
+
+    def read(run: Run) -> Leak | None:
+        found = [value for one in attacks if (value := finding(run, one, measure)) is not None]
+        return Leak(max(found), chance) if found else None
+
+    return read
+
+
+def attribute(name: str) -> Callable[[Run], Leak | None]:
+    """Return a function that reads an attribute's balanced accuracy: from updates, or from items if there are none."""
+
+    def read(run: Run) -> Leak | None:
+        for features in ("updates", "items"):
+            value, guess, ceiling = (
+                finding(
+                    run,
+                    "attribute-inference",
+                    f"attribute_{kind}balanced_accuracy",
+                    attribute=name,
+                    features=features,
+                )
+                for kind in ("", "majority_", "ceiling_")
+            )
+            if value is not None and guess is not None and ceiling is not None:
+                return Leak(value, guess, ceiling)
+        return None
+
+    return read
+
+
+def reconstruction(run: Run) -> Leak | None:
+    """Return the F1 of the items that were reconstructed, next to as many popular items."""
+    value, popular = (
+        finding(run, "reconstruction", f"reconstruction_{kind}f1") for kind in ("", "popularity_")
+    )
+    return None if value is None or popular is None else Leak(value, popular)
+
+
+INSTRUMENTS: dict[str, Callable[[Run], Leak | None]] = {
+    "taste: CDA (AAC)": communities,
+    "items: loss-mia (AUC)": membership("item_auc", 0.5, "loss-mia"),
+    "items: update-mia (AUC)": membership("item_auc", 0.5, "update-mia"),
+    "items: imia (AUC)": membership("item_auc", 0.5, "imia"),
+    "items: best MIA (TPR at 1 %)": membership("item_tpr_at_1", 0.01, *MEMBERSHIP),
+    "user's data: best MIA (AUC)": membership("user_auc", 0.5, *MEMBERSHIP),
+    "gender (balanced accuracy)": attribute("gender"),
+    "age (balanced accuracy)": attribute("age"),
+    "item sets: reconstruction (F1)": reconstruction,
+}
+"""Instruments by title, in the order of the columns."""
+
+
+def megabytes(run: Run) -> float:
+    """Return the megabytes that a node sends in the run, on average; a client to the coordinator."""
+    sent = summary_value(run, "bytes")
+    return float(sent.get("up", sent["sent"])) / 1e6 / float(summary_value(run, "nodes"))
+
+
+def heard_share(run: Run) -> float | None:
+    """Return the share of the users of whom the observer can compare two versions."""
+    return finding(run, "reconstruction", "reconstruction_heard")
+
+
+PRICES: dict[str, Callable[[Run], float | None]] = {
+    "users heard": heard_share,
+    "HR@20": lambda run: summary_value(run, "utility", "hr@20"),
+    "Recall@20": lambda run: summary_value(run, "utility", "recall@20"),
+    "MB sent per node": megabytes,
+}
+"""Other columns by title."""
+
+
+def leak_reader(title: str, part: str) -> Callable[[Run], float | None]:
+    """Return a function that reads ``value``, ``chance``, ``ceiling`` or ``share`` of an instrument."""
+
+    def read(run: Run) -> float | None:
+        found = INSTRUMENTS[title](run)
+        return None if found is None else float(getattr(found, part))
+
+    return read
+
+
+def leak(runs: Runs, experiment: str, title: str, part: str = "value") -> PerSeed:
+    """Return what an instrument finds, by seed."""
+    return read_by_seed(runs.get(experiment, {}), leak_reader(title, part))
+
+
+def price(runs: Runs, experiment: str, title: str) -> PerSeed:
+    """Return another number of a row, by seed."""
+    return read_by_seed(runs.get(experiment, {}), PRICES[title])
+
+
+def table_rows(runs: Runs) -> Iterator[list[GridCell]]:
+    """Yield the table's rows: a line per experiment."""
+    for group in row_groups().values():
+        for name, defence in group.rows.items():
+            leaks = (_cell(leak(runs, name, title), 3) for title in INSTRUMENTS)
+            prices = (_cell(price(runs, name, title), 1 if "MB" in title else 3) for title in PRICES)
+            yield [GridCell(group.label), GridCell(defence), *leaks, *prices]
+
+
+def _cell(values: PerSeed, digits: int) -> GridCell:
+    return GridCell(format_mean_text(values, digits)) if values else GridCell(DASH, kind="not run")
+
+
+def levels(runs: Runs) -> Iterator[list[GridCell]]:
+    """Yield the rows of chance and ceiling, means over all runs."""
+    for part in ("chance", "ceiling"):
+        found = (
+            [v for name in runs for v in leak(runs, name, title, part).values()] for title in INSTRUMENTS
+        )
+        cells = [GridCell(f"{np.mean(values):.3f}" if values else DASH) for values in found]
+        yield [GridCell(part), GridCell(""), *cells, *(GridCell(DASH) for _ in PRICES)]
+
+
+_ROW_IN, _HEAD_IN, _LABEL_IN, _BAR_IN, _FOOT_IN = 0.215, 1.45, 1.75, 0.72, 0.5
+_CAPTION = (
+    "Numbers and darkness: leakage in percent of the way from chance (0) to the most that is possible (100), mean over "
+    "seeds. Dotted: recall of the most popular items."
+)
+
+
+def draw_map(runs: Runs) -> Figure:
+    """Return the picture: leakage by row and instrument as a heat map, next to recall and bytes."""
+    lines: list[tuple[str, str | None]] = []
+    for group in row_groups().values():
+        own = [(defence, name) for name, defence in group.rows.items() if name in runs]
+        lines += [(group.label, None), *own] if own else []
+    height = _HEAD_IN + _ROW_IN * len(lines) + _FOOT_IN
+    figure = Figure(figsize=(PAGE_IN, height))
+    left, top, bottom = _LABEL_IN / PAGE_IN, 1 - _HEAD_IN / height, _FOOT_IN / height
+    bars = 2 * (_BAR_IN + 0.12) / PAGE_IN
+    cells = figure.add_axes((left, bottom, 1 - left - bars - 0.01, top - bottom))
+    _draw_cells(cells, lines, runs)
+    for place, title in enumerate(("Recall@20", "MB sent per node")):
+        begin = 1 - bars + place * (_BAR_IN + 0.12) / PAGE_IN
+        axes = figure.add_axes((begin, bottom, _BAR_IN / PAGE_IN, top - bottom), sharey=cells)
+        _draw_bars(axes, lines, runs, title)
+    add_caption(figure, _CAPTION)
+    return figure
+
+
+def _draw_cells(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs) -> None:
+    """Draw the heat map with its row and column labels."""
+    shares = np.full((len(lines), len(INSTRUMENTS)), np.nan)
+    for row, (_, name) in enumerate(lines):
+        for column, title in enumerate(INSTRUMENTS):
+            values = leak(runs, name, title, "share") if name else {}
+            shares[row, column] = 100 * mean(values) if values else np.nan
+    axes.imshow(np.ma.masked_invalid(shares), cmap=mpl.colormaps["Blues"], vmin=0, vmax=120, aspect="auto")
+    for (row, column), share in np.ndenumerate(shares):
+        is_row = lines[row][1] is not None
+        text = f"{share:.0f}" if np.isfinite(share) else DASH if is_row else ""
+        axes.text(column, row, text, ha="center", va="center", color="white" if share > 65 else "black")
+    for row, (label, name) in enumerate(lines):
+        weight = "bold" if name is None else "normal"
+        at = -_LABEL_IN + 0.08 if name is None else -_LABEL_IN + 0.2
+        axes.annotate(
+            *(label, (0, row), (at * 72, 0), ("axes fraction", "data"), "offset points"),
+            va="center",
+            fontweight=weight,
+        )
+    axes.set_xticks(range(len(INSTRUMENTS)), [_short(title) for title in INSTRUMENTS], rotation=60, ha="left")
+    axes.tick_params(length=0, labeltop=True, labelbottom=False, labelleft=False, pad=1)
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+def _short(title: str) -> str:
+    """Return the title of a column without its unit."""
+    return title.partition(" (")[0]
+
+
+def _draw_bars(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs, title: str) -> None:
+    """Draw a column of bars with their numbers."""
+    for row, (_, name) in enumerate(lines):
+        values = price(runs, name, title) if name else {}
+        if values:
+            axes.barh(row, mean(values), height=0.7, color="0.75")
+            text = f"{mean(values):.3f}" if mean(values) < 1 else f"{mean(values):,.1f}"
+            axes.text(0, row, f" {text}", va="center")
+    if title == "Recall@20":
+        popular = [v for own in runs.values() for v in read_by_seed(own, _popular_recall).values()]
+        axes.axvline(
+            float(np.mean(popular)), color="black", linewidth=0.9, linestyle=":"
+        ) if popular else None
+    axes.set_title(title.replace(" sent", "\nsent"), loc="left", fontsize=LABEL_PT)
+    axes.tick_params(length=0, labelleft=False, labelbottom=False)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.spines.left.set_visible(True)
+
+
+def _popular_recall(run: Run) -> float | None:
+    found: float | None = summary_value(run, "utility", "recall@20[popularity]")
+    return found
+
+
+CSV_HEADER = ("experiment", "group", "defence", "number", "part", "seed", "value")
+
+
+def csv_rows(runs: Runs) -> Iterator[list[Cell]]:
+    """Yield each number by experiment and seed; of instruments also chance, ceiling and share."""
+    for group in row_groups().values():
+        for name, defence in group.rows.items():
+            for title in INSTRUMENTS:
+                for part in ("value", "chance", "ceiling", "share"):
+                    for seed, value in leak(runs, name, title, part).items():
+                        yield [name, group.label, defence, title, part, seed, value]
+            for title in PRICES:
+                for seed, value in price(runs, name, title).items():
+                    yield [name, group.label, defence, title, "value", seed, value]
+
+
+class LeakageReport(StudyReport):
+    """The report: threat models, picture, table, times and missing runs."""
+
+    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
+        """Return the only page, and draw its picture."""
+        runs = study.runs
+        blocks: list[DocumentBlock] = [
+            study.opening_paragraph(lambda progress: f"All instruments observe the same runs. {progress}"),
+            Heading(2, "Threat models", "models"),
+            ParagraphBlock("\n".join(f"- **{one.label}**: {one.sees}." for one in row_groups().values())),
+        ]
+        if runs:
+            write_figure(figures / "leakage", CSV_HEADER, csv_rows(runs), lambda: draw_map(runs))
+            blocks.append(ImageBlock("figures/leakage.svg", _CAPTION, "figures/leakage.csv"))
+        columns = [GridColumn(title) for title in ("protocol", "defence", *INSTRUMENTS, *PRICES)]
+        blocks += [
+            Heading(2, "All numbers", "table"),
+            ParagraphBlock(INTERVALS),
+            Grid("Leakage, utility and bytes", columns, [*table_rows(runs), *levels(runs)], heads=2),
+            *run_time_blocks(runs, study.planned, self.experiments, "protocol", _group_of),
+            *missing_blocks(study.reasons),
+        ]
+        return {"report": ("Who learns what", blocks)}
+
+    experiments = tuple(STUDY.experiments)
+
+    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+        """Return each number by experiment and seed."""
+        return CSV_HEADER, csv_rows(study.runs)
+
+
+def _group_of(experiment: str) -> str:
+    return next(group.label for group in row_groups().values() if experiment in group.rows)
+
+
+if __name__ == "__main__":
+    StudyCommand(STUDY, selectable_names(), LeakageReport()).main()
