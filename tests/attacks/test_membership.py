@@ -1,6 +1,7 @@
 """Membership inference on candidates: how they are drawn, what attacks find, what they refuse, and what is reported."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -128,8 +129,51 @@ def test_a_model_that_memorises_gives_its_items_away(protocol, policies, names, 
     assert f"item_auc[{names[0]}/{observer}/k=10]" in set(run.positions["measure"].tolist())
 
 
+def membership_run(out, names, **sections):
+    """Return the findings of the coordinator's attacks on a run, by attack and measure."""
+    run = simulate(
+        tiny(
+            dataset=FEW_OF_MANY,
+            executor={"name": "batched"},
+            observers=[{"name": name, "pairs": 20, **ATTACKS[name], **COORDINATOR} for name in names],
+            **sections,
+        ),
+        out=out,
+    )
+    return {(row["attack"], row["measure"]): row["value"] for row in run.summary["findings"]}
+
+
+SHORT = {"learning_rate": 0.1, "local_epochs": 2, "optimizer": "sgd", "batch_size": 8}
+
+
+@pytest.mark.slow
+def test_repeated_updates_sample_other_items_as_rarely_as_the_victim(tmp_path):
+    found = membership_run(
+        tmp_path / "run", ["imia"], protocol={"name": "fedavg", "rounds": 1}, training=SHORT
+    )
+    assert found["imia", "item_auc"] > 0.9, "0.80 if the candidates are the only other items"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, "inf"])
+def test_no_attack_is_above_the_bound_of_its_epsilon(epsilon, tmp_path):
+    delta = 1e-6
+    found = membership_run(
+        tmp_path / "run",
+        ATTACKS,
+        protocol={"name": "fedavg", "rounds": 6},
+        training=SHORT,
+        policies=[{"name": "dp-sgd", "epsilon": epsilon, "delta": delta}],
+    )
+    # TPR <= e^eps FPR + delta (Kairouz et al., "The composition theorem for differential privacy") for one sample; an
+    # item comes with its negatives, so its own bound is looser
+    bound = (math.e - 1 + 2 * delta) / (math.e + 1)
+    above = {name for name in ATTACKS if found[name, "item_advantage"] > bound}
+    assert above == (set() if epsilon == 1 else {"update-mia", "imia"})
+
+
 def scored(split, scores_of, victims, seed=0):
-    """Return the findings of candidates with drawn scores, the ROC curve, and the owner of each."""
+    """Return the findings of candidates with drawn scores, the ROC curve, and their victims and items."""
     pairs = draw_candidates(split.train, split.test, split.n_items, 20, "uniform", 1)
     owners = pairs.row_of_each_value
     own = np.isin(owners, victims)
@@ -140,7 +184,7 @@ def scored(split, scores_of, victims, seed=0):
     rows = FindingRecord(split, AttackRecord(split), seed=seed).note([("own", found)], time=1.0, round=1)
     curve = {row["labels"]["fpr"]: row["value"] for row in rows if row["measure"] == "item_roc"}
     found_rows = {row["measure"]: row["value"] for row in rows if row["measure"] != "item_roc"}
-    return found_rows, curve, found.victims
+    return found_rows, curve, (found.victims, found.items)
 
 
 def test_a_blind_attacker_is_at_chance_within_its_interval():
@@ -167,7 +211,7 @@ def test_results_by_brute_force():
         scores[:], truth[:] = is_member + draw.normal(size=len(is_member)), is_member
         return np.array(scores)
 
-    found, curve, victims = scored(split, noisy, np.arange(split.n_users))
+    found, curve, (victims, items) = scored(split, noisy, np.arange(split.n_users))
     members = np.array([s for s, t in zip(scores, truth, strict=True) if t])
     others = np.array([s for s, t in zip(scores, truth, strict=True) if not t])
     thresholds = [np.inf, *scores]
@@ -181,10 +225,19 @@ def test_results_by_brute_force():
     assert 0 <= found["item_auc_low"] < found["item_auc"] < found["item_auc_high"] <= 1
 
     pairs, is_own = np.array(scores), np.array(truth)
-    own, other = (
-        np.array([pairs[(victims == victim) & (is_own == kind)].mean() for victim in np.unique(victims)])
-        for kind in (True, False)
-    )
+    popularity = np.bincount(split.train.values, minlength=split.n_items)[items]
+    own, other = [], []
+    for victim in np.unique(victims):
+        trained, free = (
+            sorted((popularity[k], k) for k in np.flatnonzero((victims == victim) & (is_own == kind)))
+            for kind in (True, False)
+        )
+        matched = [(i, j) for (p, i), (q, j) in zip(trained, free, strict=False) if abs(p - q) <= 0.01 * p]
+        if matched:
+            own.append(np.mean([pairs[i] for i, _ in matched]))
+            other.append(np.mean([pairs[j] for _, j in matched]))
+    own, other = np.array(own), np.array(other)
+    assert 1 < len(own) < split.n_users
     assert found["user_auc"] == pytest.approx((own[:, None] > other).mean())
     assert found["user_auc"] > found["item_auc"], "the items of a user together say more than each"
     assert found["user_auc_low"] <= found["user_auc"] <= found["user_auc_high"] <= 1

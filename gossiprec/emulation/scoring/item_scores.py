@@ -155,29 +155,47 @@ def candidate_findings(found: ItemScores, is_member: Bools, seed: int) -> Iterat
     popularity = is_member.sum(axis=0)[found.items].astype(np.float64)
     yield Finding("item_auc_popularity", labels, area_under_curve(rank_groups(popularity, truth)))
     yield from _with_intervals("item", labels, found, truth, seed)
-    sets, is_own = scores_of_sets(found, truth)
+    sets, is_own = scores_of_sets(found, truth, popularity)
     for name, value in zip(USER_MEASURES, _rates(rank_groups(sets.scores, is_own)), strict=True):
         yield Finding(name, labels, value)
     yield from _with_intervals("user", labels, sets, is_own, seed)
 
 
-def scores_of_sets(found: ItemScores, truth: Bools) -> tuple[ItemScores, Bools]:
-    """Return one score for all training items of a victim together, one for its other candidates, and which is which.
+MATCHED = 0.01
+"""Largest relative difference in popularity between a training item and its counterpart in the sets of a user."""
 
-    The score of a set is the mean over its items. Several adversaries score each set once.
+
+def scores_of_sets(found: ItemScores, truth: Bools, popularity: F64) -> tuple[ItemScores, Bools]:
+    """Return the scores of two sets of items of each victim, and which of them are the training items.
+
+    Training items and other candidates are paired in order of popularity, and pairs that differ by more than
+    :data:`MATCHED` are left out: over fifty items, small differences would add up (a score that is popularity in
+    deviations of a victim's candidates has an AUC of 0.83 on MovieLens-100k; 0.50 without these pairs). The score of a
+    set is the mean over its items. Several adversaries score each set once.
     """
     owners = found.victims.astype(np.int64)
     if found.adversaries is not None:
         owners = found.adversaries.astype(np.int64) * (int(owners.max(initial=0)) + 1) + owners
-    keys, first, of_pair, sizes = np.unique(
-        2 * owners + truth, return_index=True, return_inverse=True, return_counts=True
-    )
-    with np.errstate(invalid="ignore", over="ignore"):
-        means = np.bincount(of_pair, weights=found.scores, minlength=len(keys)) / sizes
+    order = np.lexsort((popularity, owners))
+    parts = np.split(order, np.flatnonzero(np.diff(owners[order])) + 1) if len(order) else []
+    first, scores = [], []
+    for part in parts:
+        own, other = part[truth[part]], part[~truth[part]]
+        n = min(len(own), len(other))
+        near = np.abs(popularity[own[:n]] - popularity[other[:n]]) <= MATCHED * popularity[own[:n]]
+        if near.any():
+            first.append(part[0])
+            with np.errstate(invalid="ignore", over="ignore"):
+                scores += [found.scores[half[:n][near]].mean(dtype=np.float64) for half in (own, other)]
+    places = np.repeat(np.array(first, np.int64), 2)
     sets = replace(
-        found, victims=found.victims[first], items=found.items[first], scores=means, adversaries=None
+        found,
+        victims=found.victims[places],
+        items=found.items[places],
+        scores=np.array(scores, np.float64),
+        adversaries=None,
     )
-    return sets, keys % 2 == 1
+    return sets, np.arange(len(scores)) % 2 == 0
 
 
 def _with_intervals(
