@@ -146,7 +146,7 @@ INSTRUMENTS: dict[str, Callable[[Run], Leak | None]] = {
     "items: loss-mia (AUC)": membership("item_auc", 0.5, "loss-mia"),
     "items: update-mia (AUC)": membership("item_auc", 0.5, "update-mia"),
     "items: imia (AUC)": membership("item_auc", 0.5, "imia"),
-    "items: best MIA (TPR at 1 %)": membership("item_tpr_at_1", 0.01, *MEMBERSHIP),
+    "surest items: best MIA (TPR at 1 %)": membership("item_tpr_at_1", 0.01, *MEMBERSHIP),
     "user's data: best MIA (AUC)": membership("user_auc", 0.5, *MEMBERSHIP),
     "gender (balanced accuracy)": attribute("gender"),
     "age (balanced accuracy)": attribute("age"),
@@ -283,7 +283,7 @@ def _draw_bars(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs, 
         values = price(runs, name, title) if name else {}
         if values:
             axes.barh(row, mean(values), height=0.7, color="0.75")
-            text = f"{mean(values):.3f}" if mean(values) < 1 else f"{mean(values):,.1f}"
+            text = f"{mean(values):.3f}" if title == "Recall@20" else f"{mean(values):.2g}"
             axes.text(0, row, f" {text}", va="center")
     if title == "Recall@20":
         popular = [v for own in runs.values() for v in read_by_seed(own, _popular_recall).values()]

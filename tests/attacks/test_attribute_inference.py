@@ -46,6 +46,19 @@ def test_the_side_of_each_item_is_found_whatever_the_direction():
     assert not signed_changes(np.zeros((40, 5), np.float32)).any()
 
 
+def test_a_column_of_equal_numbers_says_nothing_and_hides_nothing():
+    draw = np.random.default_rng(0)
+    codes = np.arange(40) % 2
+    rows = (codes[:, None] + 0.1 * draw.normal(size=(40, 3))).astype(np.float32)
+    equal = np.full((40, 1), 0.7, np.float32)
+    assert equal[:20].std() > 0, "by rounding"
+    with_equal = np.hstack([rows, equal])
+
+    found = class_probabilities(with_equal[:20], codes[:20], with_equal[20:], 2, strength=1.0)
+
+    assert (found.argmax(axis=1) == codes[20:]).mean() > 0.9
+
+
 def plain_logistic(known, codes, others, strength):
     """Return the probability of class 1, by Newton's method on standardised columns, classes weighing the same."""
     mean, scale = known.mean(axis=0), known.std(axis=0) * np.sqrt(known.shape[1])

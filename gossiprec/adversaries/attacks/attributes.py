@@ -133,7 +133,7 @@ def class_probabilities(
 
 def _coordinates(known: F32, others: F32) -> tuple[F64, F64]:
     """Return the standardised rows of known users and of others, in as few coordinates as there are known users."""
-    varies = known.std(axis=0) > 0
+    varies = known.max(axis=0) > known.min(axis=0)  # rounded deviations of equal numbers can be above 0
     columns = np.flatnonzero(varies)
     wide = len(columns) > len(known)
     near, far = np.zeros((len(known), len(known))), np.zeros((len(others), len(known)))

@@ -74,7 +74,7 @@ class IMIA(MembershipAttack):
     def expected_bytes(cls, options: Any, prospect: AttackMemoryInputs) -> float:
         """Return an estimate of the memory of the kept models, three for each victim, and of repeated updates."""
         repeated = AT_ONCE * options.repeats * replace(prospect.layout, n_users=1).row_size
-        return 3 * super().expected_bytes(options, prospect) + 4.0 * 5 * repeated
+        return float(3 * super().expected_bytes(options, prospect) + 4.0 * 5 * repeated)
 
     def allocate(self, deliveries: Any) -> None:
         """Allocate the kept models, and those before and after each victim's first update."""
