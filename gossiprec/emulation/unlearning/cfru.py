@@ -16,8 +16,8 @@ trained and nothing is sent. Users' rows stay as they are.
 
 Differences: the code multiplies weights by 1 / (all clients' samples), and the weight of a removed update goes to the
 version before it, so that d is minus the removed update; here d is by the run's own rule, as in the counterfactual,
-in which the others' weights grow. The code applies the selection of items to what clients upload, so that it changes the
-training; here it reduces only what the coordinator stores. No noise is added, so nothing is certified here.
+in which the others' weights grow. The code applies the selection of items to what clients upload, so that it changes
+the training; here it reduces only what the coordinator stores. No noise is added, so nothing is certified here.
 """
 
 from __future__ import annotations
