@@ -31,6 +31,7 @@ SHARED = 6 * 8 + 6 + 3 * 6 + 3 + 3 + 1
 SGD = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": "full"}
 STEPS = 3
 """Enough steps that make users hard: with the 30 of the paper they took half the time of a run."""
+ATTACKED = {"every": 2, "metrics": ["er@5"]}
 AHUM = {"name": "a-hum", "number": K, "targets": TARGETS, "steps": STEPS}
 SLOW = {"latency": {"law": "exponential", "mean": 0.6}, "loss": 0.05, "duplication": 0.3}
 STAR = {"name": "fedavg", "rounds": 6, "participation": 0.75, "client_model": "none", "merge": "touched-mean"}
@@ -255,6 +256,13 @@ def test_a_run_goes_on_where_it_was(run, ended, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(ended(run, scenario).path)
 
 
+def test_pushes_wait_for_earlier_ones_only_if_the_poisoner_remembers_them():
+    for run, remembers in {"gossip-memory": True, "memory": True, "gossip": False}.items():
+        in_order = prepare(load_scenario(poisoned(run))).outgoing.in_order
+        assert in_order[:N].tolist() == [False] * N
+        assert in_order[N : N + K].tolist() == [remembers] * K
+
+
 @pytest.mark.slow
 def test_a_poisoned_run_is_replayed(tmp_path):
     run = simulate(poisoned(observers=[]), out=tmp_path / "run")
@@ -477,7 +485,16 @@ def _tables(layout, row):
         ({"attackers": [{**AHUM, "targets": {"least_popular": 41}}]}, "found 41, but there are only 40 items"),
         ({"model": {"name": "mf", "loss": "bpr"}}, "attackers: a-hum trains items.*mf does not learn from"),
         ({"protocol": {**MODELS, "user_table": "averaged"}}, "attackers: a-hum has no user row"),
+        (
+            {"protocol": {**SLICED, "slice": 14, "merge": {"name": "krum", "byzantine": 1}}},
+            r"protocol.merge: krum assumes at most 1 poisoners \(byzantine\) among the 14 models .* are 2.0 on average",
+        ),
         ({"attackers": [{**AHUM, "targets": []}]}, r"attackers.0.targets"),
+        ({"attackers": [{"name": "spattack", "number": 1, "targets": [3]}]}, "spattack lowers the quality of all"),
+        (
+            {"attackers": [{"name": "spattack", "number": 1}], "evaluate": {**ATTACKED, "targets": "attacked"}},
+            "evaluate.targets: found attacked, but spattack has no targets",
+        ),
         ({"attackers": [{**AHUM, "number": 12}]}, "found 12 poisoners for 12 users.*lower number or fraction"),
         (
             {"attackers": [{"name": "a-hum", "number": 1, "aim": "demote"}]},

@@ -62,6 +62,7 @@ class PSMU(Poisoner):
 
     Options = PSMUOptions
     options: PSMUOptions
+    needs_labels = False
 
     def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return the gradient over a new user at each push."""

@@ -477,6 +477,17 @@ def mean_of_parts(protocol: Protocol) -> InboxConfig:
     return InboxConfig("mean", lambda: make_aggregator("mean"), None, expected)
 
 
+def _check_assumption(name: str, rule: InboxConfig, group_size: int, n_poisoners: int, n_nodes: int) -> None:
+    """Refuse a rule that assumes fewer poisoners per inbox than there are on average."""
+    assumed, expected = rule.make().assumed_poisoners, group_size * n_poisoners / n_nodes
+    if assumed is not None and expected > assumed:
+        raise ScenarioError(
+            f"{name}: {rule.name} assumes at most {assumed} poisoners (byzantine) among the {group_size} models "
+            f"that are aggregated together, but with these attackers there are {expected:.1f} on average; raise "
+            "byzantine, or lower number or fraction of attackers"
+        )
+
+
 def make_receiver_configs(
     scenario: Scenario,
     policies: list[Policy],
@@ -519,6 +530,7 @@ def make_receiver_configs(
                 "aggregated together; lower the rule's drop, byzantine or keep, or let more models arrive (a higher "
                 "participation or buffer)"
             )
+        _check_assumption(name, rule, group_size, protocol.n_users - split.n_users, protocol.n_users)
         for node in nodes.tolist():
             if node in receivers:
                 raise ScenarioError(

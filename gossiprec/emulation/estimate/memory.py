@@ -205,10 +205,11 @@ class MemoryInputs:
 
 
 def _rewritten_rows(components: RunComponents) -> int:
-    """Return the rows of the latest rewritten messages, and of what nodes remember of their pushes."""
+    """Return the rows of the latest rewritten messages, and of what nodes and poisoners remember of their pushes."""
     outgoing, most = components.outgoing, components.protocol.max_messages_per_wake or 1
     more = (most - 1) * outgoing.nodes_with("per_receiver") + outgoing.nodes_with("keeps_memory")
-    return int((outgoing.rewrites_messages + more).sum())
+    kept = sum(len(entry.nodes) * entry.memory_numbers for entry in components.attackers)
+    return int((outgoing.rewrites_messages + more).sum()) + kept // components.layout.row_size
 
 
 def stacks_updates(rule: Aggregator) -> bool:

@@ -205,6 +205,11 @@ class Aggregator(Stateful, ABC):
         """Number of models from which the rule is the defence that its name promises; a run counts smaller inboxes."""
         return self.min_models
 
+    @property
+    def assumed_poisoners(self) -> int | None:
+        """Largest number of poisoned models in an inbox that the options assume; None if they assume no number."""
+        return None
+
     def breakdown(self, n: int) -> int:
         """Return the number of arbitrary models, out of n, that cannot make the result arbitrary.
 

@@ -46,6 +46,11 @@ class Bulyan(TouchedRule):
         """Number of models for which the guarantee holds."""
         return 4 * self.options.byzantine + 3
 
+    @property
+    def assumed_poisoners(self) -> int:
+        """The option `byzantine`."""
+        return self.options.byzantine
+
     def breakdown(self, n: int) -> int:
         """Return f, or the number that n models allow; fewer than seven withstand what their median does."""
         lowered = self._lowered(n)

@@ -62,6 +62,11 @@ class Krum(TouchedRule):
         keep, classical = self.options.keep, self.options.mode == "classical"
         return max(keep, self.options.byzantine + 3) if classical else keep
 
+    @property
+    def assumed_poisoners(self) -> int | None:
+        """The option `byzantine`; None for ``nearest-to-mean``."""
+        return self.options.byzantine if self.options.mode == "classical" else None
+
     def breakdown(self, n: int) -> int:
         """Return f, or the largest number that n models allow; none for ``nearest-to-mean``, which trusts the mean."""
         classical = self.options.mode == "classical"
