@@ -41,7 +41,7 @@ class SecureNeighboursOptions(Options):
     threshold: float = Field(default=0.67, gt=0, le=1)
     """fraction of a node's neighbours that must send shares to recover a secret; a round with fewer is skipped"""
     masks: Literal["auto"] | bool = "auto"
-    """compute keys, masks and shares; false: the same sums in less time; auto: compute them for up to 16 neighbours"""
+    """compute keys, masks and shares; false: the same sums in less time; auto: compute them in small networks"""
 
 
 @POLICIES.register("secure-neighbours")

@@ -70,10 +70,14 @@ def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(
     check_attack(name, options)
 
 
+MOVES = {"who": "coordinator", "moves": True, "item_scores": False}
+OF_MOVES = [*(("cda", options) for options in CASES["cda"][:4]), ("reconstruction", MOVES)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("options", slow_except_first(CASES["cda"][:4]), ids=told)
-def test_an_attack_on_models_of_moves_finds_the_same_likewise(options):
-    check_attack("cda", options, model="prme-g")
+@pytest.mark.parametrize(("name", "options"), slow_except_first(OF_MOVES), ids=told)
+def test_an_attack_on_models_of_moves_finds_the_same_likewise(name, options):
+    check_attack(name, options, model="prme-g")
 
 
 @pytest.mark.parametrize(

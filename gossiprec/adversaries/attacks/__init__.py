@@ -55,9 +55,22 @@ RECONSTRUCTION_MEASURES = (
 """Measures of :class:`ItemSets`, computed by joining them with the ground truth."""
 
 
+MOVE_MEASURES = (
+    "moves_precision",
+    "moves_recall",
+    "moves_f1",
+    "moves_popularity_precision",
+    "moves_popularity_recall",
+    "moves_popularity_f1",
+    "moves_order",
+    "moves_heard",
+)
+"""Measures of :class:`ItemSets` that are moves."""
+
+
 @dataclass(frozen=True)
 class ItemSets:
-    """The items that an attack believes each of some victims to have.
+    """The items that an attack believes each of some victims to have, or the moves between items.
 
     Attributes
     ----------
@@ -67,12 +80,15 @@ class ItemSets:
         Victim k has ``items[offsets[k]:offsets[k + 1]]``.
     labels : mapping of str to str, int, float or bool
         Labels of the results, such as observer.
+    previous : ndarray of int32, optional
+        For moves: the item before each of `items`.
     """
 
     victims: I64
     offsets: I64
     items: I32
     labels: Mapping[str, Label] = field(default_factory=dict)
+    previous: I32 | None = None
 
 
 @dataclass(frozen=True)

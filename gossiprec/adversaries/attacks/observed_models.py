@@ -15,7 +15,7 @@ no such majority; there the user's side is the one to which some items are furth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -172,6 +172,8 @@ class ObservedModels:
     Attributes
     ----------
     kept : dict of str to ndarray of float32, shape (n_groups, n_users, width)
+    on_change : callable or None
+        Called with the group, the sender, the item rows before an update and how it moved them; set by an attack.
     counts : dict of str to ndarray of int32, shape (n_groups, n_users)
         How many values of a sender were received; 0 if its row in `kept` means nothing.
     """
@@ -185,6 +187,7 @@ class ObservedModels:
         widths = kept_widths(self._layout)
         self.kept = {kind: np.zeros((*shape, widths[kind]), np.float32) for kind in kinds}
         self.counts = {kind: np.zeros(shape, np.int32) for kind in kinds}
+        self.on_change: Callable[[int, int, F32, F32], None] | None = None
         self._sent: F32 | None = None
         self._by_coordinator = context.coordinator in watchers.nodes.tolist()
         compares = "updates" in kinds and not self._by_coordinator
@@ -221,6 +224,8 @@ class ObservedModels:
             if base is not None:
                 changes = (items - base).reshape(layout.n_items, layout.item_width)
                 self._blend("updates", group, sender, signed_changes(changes))
+                if self.on_change is not None:
+                    self.on_change(int(group), int(sender), base.reshape(changes.shape), changes)
 
     def _blend(self, kind: Kind, group: int, sender: int, value: F32) -> None:
         self.counts[kind][group, sender] += 1

@@ -21,7 +21,8 @@ differ most (Otsu, "A threshold selection method from gray-level histograms", 19
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -29,14 +30,20 @@ from pydantic import Field
 from gossiprec.adversaries.attacks import (
     ATTACKS,
     ITEM_MEASURES,
+    MOVE_MEASURES,
     RECONSTRUCTION_MEASURES,
     AttackContext,
+    AttackMemoryInputs,
     ItemScores,
     ItemSets,
 )
+from gossiprec.adversaries.attacks.moves import MOST_ITEMS, MovedItems, estimate_moves, split_amounts
 from gossiprec.adversaries.attacks.observed_models import Kind, WatcherOptions, WatchingAttack
 from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST
+from gossiprec.base.registry import registry_name
+from gossiprec.models.prme_g import PRMEG
 
 
 class ReconstructionOptions(WatcherOptions):
@@ -47,6 +54,8 @@ class ReconstructionOptions(WatcherOptions):
     item at a report"""
     precision_at: int = Field(default=20, ge=1, le=LARGEST)
     """with item_scores: length of a victim's list of likeliest items, of which the precision is measured"""
+    moves: bool = False
+    """whether moves between places are reconstructed from the latest update, too (prme-g)"""
 
 
 def likely_items(amounts: F32) -> I32:
@@ -58,14 +67,7 @@ def likely_items(amounts: F32) -> I32:
         How far and to which side each item moved; 0 if it did not move.
     """
     moved = np.flatnonzero(amounts)
-    values = np.sort(amounts[moved].astype(np.float64))
-    border = 0.0
-    if len(values) > 1:
-        low = np.arange(1, len(values))
-        sums = np.cumsum(values)
-        apart = sums[:-1] / low - (sums[-1] - sums[:-1]) / (len(values) - low)
-        at = int(np.argmax(apart**2 * low * (len(values) - low)))
-        border = max(border, (values[at] + values[at + 1]) / 2)
+    border = split_amounts(np.sort(amounts[moved].astype(np.float64)))
     return moved[amounts[moved] > border].astype(np.int32)
 
 
@@ -82,7 +84,28 @@ class Reconstruction(WatchingAttack):
         super().__init__(options, context)
         if not options.item_scores:
             self.measures = RECONSTRUCTION_MEASURES
+        self._moved: dict[tuple[int, int], MovedItems] = {}
+        if options.moves:
+            model = context.scorer.model
+            if options.who != "coordinator":
+                raise ScenarioError(
+                    f"observers: reconstruction: moves: found who: {options.who}; expected coordinator, because nodes "
+                    "of gossip do not know the version before an update; set moves to false"
+                )
+            if not isinstance(model, PRMEG):
+                raise ScenarioError(
+                    f"observers: reconstruction: moves: found the model {registry_name(model)}, which learns no moves; "
+                    "set moves to false, or choose prme-g"
+                )
+            self.measures = (*self.measures, *MOVE_MEASURES)
+            self._observed.on_change = self._note_moves
         self._labels = {"observer": self._watchers.label, "over": options.over}
+
+    @classmethod
+    def expected_bytes(cls, options: ReconstructionOptions, prospect: AttackMemoryInputs) -> float:
+        """Return an estimate of the bytes that are kept, from the sizes of a run."""
+        width = prospect.layout.item_width * min(prospect.layout.n_items, MOST_ITEMS)
+        return super().expected_bytes(options, prospect) + 4.0 * options.moves * prospect.n_users * width
 
     @classmethod
     def kinds_of(cls, options: ReconstructionOptions) -> tuple[Kind]:
@@ -98,13 +121,45 @@ class Reconstruction(WatchingAttack):
         ]
         return np.concatenate(heard), np.concatenate(amounts), np.concatenate(owners)
 
+    def _note_moves(self, group: int, sender: int, base: F32, changes: F32) -> None:
+        """Keep what an update moved; the second half of an item's row is in the space of sequences."""
+        half = base.shape[1] // 2
+        self._moved[group, sender] = MovedItems.of(base[:, half:], changes[:, half:])
+
+    def _move_sets(self) -> ItemSets:
+        own = self._watchers.members
+        keys = [key for key in sorted(self._moved) if key[1] not in own[key[0]]]
+        moves = [estimate_moves(self._moved[key]) for key in keys]
+        none = np.zeros(0, np.int32)
+        previous, items = (np.concatenate([none, *(each[k] for each in moves)]) for k in (0, 1))
+        offsets = np.cumsum([0, *(len(each[0]) for each in moves)])
+        victims = np.array([victim for _, victim in keys], np.int64)
+        return ItemSets(victims, offsets, items, self._labels, previous)
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return the kept numbers, and what updates moved."""
+        moved = [[group, sender, list(kept)] for (group, sender), kept in sorted(self._moved.items())]
+        return {**super().state(now), "moved": moved}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what :meth:`state` returned."""
+        super().restore(state)
+        self._moved = {(group, sender): MovedItems(*kept) for group, sender, kept in state["moved"]}
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of what is kept."""
+        return super().state_bytes + sum(part.nbytes for kept in self._moved.values() for part in kept)
+
     def item_sets(self) -> Iterator[ItemSets]:
-        """Yield the items that each victim probably has."""
+        """Yield the items that each victim probably has, and its moves."""
         victims, amounts, _ = self._heard()
         sets = [likely_items(each) for each in amounts]
         items = np.concatenate([np.zeros(0, np.int32), *sets])
         sizes = np.array([len(each) for each in sets], np.int64)
         yield ItemSets(victims, np.concatenate([[0], np.cumsum(sizes)]), items, self._labels)
+        if self.options.moves:
+            yield self._move_sets()
 
     def item_scores(self) -> Iterator[ItemScores]:
         """Yield how far each item of each victim moved to the side of a user's items."""

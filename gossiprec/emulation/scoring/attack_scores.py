@@ -21,7 +21,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup
 from gossiprec.emulation.scoring.attribute_scores import AttributeRecord
 from gossiprec.emulation.scoring.item_scores import candidate_findings, item_findings, note_on_few_items
-from gossiprec.emulation.scoring.item_sets import item_set_findings
+from gossiprec.emulation.scoring.item_sets import item_set_findings, move_set_findings
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,
@@ -476,7 +476,7 @@ class FindingRecord(Stateful):
             yield from ((finding, True) for finding in self._of_items(found))
             return
         if isinstance(found, ItemSets):
-            yield from ((finding, True) for finding in item_set_findings(found, self._truth.is_member))
+            yield from ((finding, True) for finding in self._of_sets(found))
             return
         if isinstance(found, AttributeScores):
             yield from ((finding, True) for finding in self._attributes.findings(found))
@@ -495,6 +495,12 @@ class FindingRecord(Stateful):
             for measure in RATES:
                 rate = row[measure.removeprefix("mia_")]
                 yield Finding(measure, about, math.nan if rate is None else rate), is_best
+
+    def _of_sets(self, found: ItemSets) -> Iterator[Finding]:
+        if found.previous is None:
+            return item_set_findings(found, self._truth.is_member)
+        assert self._split.check_ins is not None, "only models of moves have moves"
+        return move_set_findings(found, self._split.check_ins.train, self._split.n_items)
 
     def _of_items(self, found: ItemScores) -> Iterator[Finding]:
         """Yield the results of scores of items, of all victims and of those in each group."""
