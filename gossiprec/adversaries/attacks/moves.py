@@ -1,7 +1,7 @@
 """Moves between items, from how an update of ``prme-g`` moved their rows in the space of sequences.
 
 A move from i to k pulls the rows S_i and S_k together, and pushes S_i and a sampled negative apart. So the change of an
-item's row is a sum over its partners i of ``w_i (S_i - S_k)``, in addition to a part along S_k itself from the penalty, where
+item's row is a sum over its partners i of ``w_i (S_i - S_k)``, and a part along S_k from the penalty, where
 w_i is above 0 for moves and below 0 for negatives. An item has few partners, which orthogonal matching pursuit finds if
 the version before the update is known. This is gradient inversion, exact for one step of plain gradient descent in more
 dimensions than items moved, and an approximation otherwise.
