@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.answer_rounds import AnswerRounds
+from gossiprec.compute.answer_rounds import AnswerRounds, NeighbourRounds
 from gossiprec.compute.plan.tape import Tape
 from gossiprec.compute.secure_masks import (
     KEY_BYTES,
@@ -208,3 +208,54 @@ def test_exchanges_are_rows_of_the_log():
 )
 def test_a_quorum_is_a_share_and_a_minimum(threshold, minimum, n, due):
     assert Quorum(threshold, minimum).answers(n) == due
+
+
+def neighbours(*events, inline):
+    """Return the rounds of three nodes that all send to one another, after some events."""
+    senders = [np.array(each) for each in ([1, 2], [0, 2], [0, 1])]
+    tape, rounds = Tape(), NeighbourRounds(senders, 1.0, Quorum(0.5, 2), inline=inline)
+    for name, *about in events:
+        getattr(tape, name)(*about)
+    rounds.read_segment(tape.cut())
+    return rounds
+
+
+def test_without_delays_a_node_adds_up_what_its_neighbours_sent_since_its_last_wake():
+    others = {0: [1, 2], 1: [0, 2], 2: [0, 1]}
+    wakes = [("wake", time, node, others[node]) for time in (1.0, 2.0) for node in range(3)]
+    rounds = neighbours(*wakes, inline=True)
+    # messages 0, 1 of node 0; 2, 3 of node 1; 4, 5 of node 2; then 6 to 11
+    assert {number: [part.tolist() for part in done] for number, done in rounds.completed.items()} == {
+        1 * 3 + 2: [[0, 1], [0, 1], [1, 3]],
+        2 * 3 + 0: [[1, 2], [1, 2], [2, 4]],
+        2 * 3 + 1: [[0, 2], [2, 0], [5, 6]],
+        2 * 3 + 2: [[0, 1], [0, 1], [7, 9]],
+    }
+    # node 0 has heard from no node at its first wake, and node 1 from one
+    assert rounds.counts == {"rounds": 5, "skipped": 1, "requested": 9, "dropped": 0, "recovered": 0}
+
+
+def test_with_delays_late_and_lost_messages_drop_out_of_the_round():
+    rounds = neighbours(
+        ("wake", 1.0, 0, [1, 2]),  # messages 0 and 1
+        ("wake", 1.0, 1, [0, 2]),  # 2 and 3
+        ("wake", 1.0, 2, [0, 1]),  # 4 and 5
+        ("deliver", 1.2, 0, 2),
+        ("deliver", 1.3, 0, 4),
+        ("deliver", 1.3, 1, 0),
+        ("drop", 1.4, 1, 5, 0),
+        ("wake", 2.0, 0, [1, 2]),  # 6 and 7
+        ("wake", 2.0, 1, [0, 2]),  # 8 and 9
+        ("deliver", 2.1, 2, 1),  # late; node 2 misses its wake at 2
+        ("deliver", 2.2, 2, 7),
+        ("deliver", 2.3, 2, 9),
+        ("deliver", 2.4, 2, 3),  # late, too
+        ("wake", 3.0, 2, []),
+        inline=False,
+    )
+    assert {number: [part.tolist() for part in done] for number, done in rounds.completed.items()} == {
+        2 * 3 + 0: [[1, 2], [1, 2], [2, 4]],
+        3 * 3 + 2: [[0, 1], [0, 1], [7, 9]],
+    }
+    assert rounds.counts == {"rounds": 3, "skipped": 1, "requested": 6, "dropped": 1, "recovered": 0}
+    assert rounds.rounds_of(np.arange(10)).tolist() == [-1, -1, 6, -1, 6, -1, -1, 11, -1, 11]
