@@ -167,6 +167,44 @@ def compute_epsilon(noise_multiplier: float, epochs: int, delta: float) -> float
     return float(_accountant().compose(_gaussian(noise_multiplier), epochs).get_epsilon(delta))
 
 
+def sampled_mean_epsilon(
+    noise_multiplier: float, rounds: int, delta: float, *, others: int, sample: int
+) -> float:
+    """Return the epsilon of a user in means of secret samples, towards a user that may be in them itself.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Of the noisy update of each user.
+    rounds : int
+        Independent uniform samples without replacement.
+    delta : float
+    others : int
+        Users without the observer.
+    sample : int
+        Users of a sample, at least two; the observer knows the noise of one of them.
+
+    Notes
+    -----
+    In the proof a user is replaced by another one, which moves a sum by up to twice the change of leaving one out.
+
+    References
+    ----------
+    Y.-X. Wang, B. Balle, S. Kasiviswanathan, "Subsampled Renyi differential privacy and analytical moments accountant",
+    AISTATS 2019, theorem 9.
+    """
+    from dp_accounting import NeighboringRelation, SampledWithoutReplacementDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    if rounds == 0:
+        return 0.0
+    whole = [order for order in ORDERS if order == int(order)]
+    accountant = RdpAccountant(whole, NeighboringRelation.REPLACE_ONE)
+    base = _gaussian(noise_multiplier * math.sqrt(sample - 1) / 2)
+    event = SampledWithoutReplacementDpEvent(others, min(sample, others), base)
+    return float(accountant.compose(event, rounds).get_epsilon(delta))
+
+
 def min_epsilon(delta: float) -> float:
     """Return the epsilon below which the orders cannot prove any bound, however large the noise."""
     orders = np.array(ORDERS)

@@ -17,7 +17,7 @@ from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.runs import Run
 
 Arrays = dict[str, NDArray[np.float64]]
-COLUMNS = ("hops", "epsilon", "reach", "linear")
+COLUMNS = ("hops", "epsilon", "reach", "linear", "sampled")
 
 
 def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:

@@ -231,7 +231,7 @@ def test_command_and_figure_show_the_matrix(averaged, capsys, tmp_path):
     files = figure.draw([open_run(run.path)], tmp_path / "epsilon")
     lines = files[0].read_text().splitlines()
     n = len(network_epsilon(run.path).victims)
-    assert lines[0] == "run,victim,observer,hops,epsilon,reach,linear,local"
+    assert lines[0] == "run,victim,observer,hops,epsilon,reach,linear,sampled,local"
     assert len(lines) == 1 + n * (n - 1)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.rdp import RdpAccountant
 
 from gossiprec import network_epsilon
 from gossiprec.base.errors import ScenarioError
@@ -12,7 +14,17 @@ from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.defences import compute_epsilon, min_noise_multiplier
 from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation import simulate
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.schedule import build_and_schedule, planned_settings
+from gossiprec.emulation.progress import NullProgress, Stopwatch
+from gossiprec.emulation.run.network_epsilon import (
+    NodeNoise,
+    linear_exposures,
+    linear_gap,
+    round_exposures,
+)
 from gossiprec.numerics.noise import gaussian_noise
+from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 from tests.slow import slow_except_first
 
@@ -97,6 +109,58 @@ def test_other_clients_see_the_mean_of_a_round(tmp_path):
     expected = compute_epsilon(sigma / np.sqrt(seen / 11), 1, 1e-3)
     np.testing.assert_allclose(found.epsilon[:, :12][~np.eye(12, dtype=bool)], expected, rtol=1e-6)
     np.testing.assert_allclose(found.epsilon[:, 12], compute_epsilon(sigma, 3, 1e-3), rtol=1e-6)
+
+
+def exposures_of(path, **sections):
+    """Return the exposures of a run by its rounds, and by its linear view."""
+    run = simulate(scenario(**sections), out=path)
+    loaded = load_scenario(run.path / "scenario.yaml")
+    parts, schedule = build_and_schedule(loaded, load_data(loaded), NullProgress(), Stopwatch())
+    noise = NodeNoise.of(parts, planned_settings(parts, schedule))
+    assert linear_gap(run, parts, noise) is None
+    return round_exposures(run, parts, noise), linear_exposures(run, parts, noise, np.arange(13))
+
+
+MIXED = [{**USER, "nodes": [0, 1, 2, 3, 4]}, {"name": "dp-sgd", "epsilon": 9.0, "nodes": [6, 7, 8]}]
+
+
+@pytest.mark.parametrize(
+    ("policies", "network"),
+    slow_except_first(
+        [(MIXED, {"loss": 0.2}), ([USER], {}), ([{**MIXED[1], "nodes": "all"}], {"loss": 0.2})]
+    ),
+)
+def test_rounds_are_the_linear_view_of_a_federation(policies, network, tmp_path):
+    """Two computations agree, also with lost answers, unequal weights, two units and undefended clients."""
+    protocol = {"name": "fedavg", "rounds": 4, "participation": 0.5, "merge": "samples"}
+    training = {"optimizer": "sgd", "batch_size": "full"}
+    by_round, by_view = exposures_of(
+        tmp_path / "run", protocol=protocol, policies=policies, network=network, training=training
+    )
+    others = ~np.eye(12, 13, dtype=bool)
+    np.testing.assert_allclose(by_round[others], by_view[others], atol=1e-9)
+    assert 0 < by_round[:, :12][others[:, :12]].max() < 4
+
+
+def test_secret_samples_are_credited_apart(tmp_path):
+    """The mean of 6 of 12 clients, as dp_accounting has it; all need the same noise, and no state between rounds."""
+    protocol = {**FEDAVG, "participation": 0.5}
+    stateless = {"model": {"name": "mult-vae"}, "training": {"optimizer": "sgd"}}
+    fixed = [{**USER, "epsilon": "inf", "noise_multiplier": 3.0}]
+    found = network_epsilon(
+        simulate(scenario(protocol, policies=fixed, **stateless), out=tmp_path / "fixed").path
+    )
+    accountant = RdpAccountant(range(2, 64), dp_accounting.NeighboringRelation.REPLACE_ONE)
+    event = dp_accounting.GaussianDpEvent(3.0 * 5**0.5 / 2)
+    accountant.compose(dp_accounting.SampledWithoutReplacementDpEvent(11, 6, event), 2)
+    assert np.nanmax(found.sampled) == pytest.approx(accountant.get_epsilon(1e-3), rel=1e-6)
+    assert np.isnan(found.sampled[:, 12]).all()
+    assert "sampled_mean" in found.table()[0]
+    for name, sections in {"auto": stateless, "rows": {"policies": fixed}}.items():
+        assert (
+            network_epsilon(simulate(scenario(protocol, **sections), out=tmp_path / name).path).sampled
+            is None
+        )
 
 
 @pytest.mark.parametrize(

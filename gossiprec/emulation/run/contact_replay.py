@@ -14,12 +14,12 @@ from gossiprec.runs import Run
 
 
 class Step(NamedTuple):
-    """A step of a replay: a node's local update, a push, or the delivery of a push.
+    """A step of a replay: a node's local update, a push, the delivery of a push, or the end of a push.
 
     Attributes
     ----------
     what : str
-        ``update``, ``push`` or ``deliver``.
+        ``update``, ``push``, ``deliver`` or ``end``: no message of the push is left.
     node : int
         The node that trains or pushes, or the receiver.
     number : int
@@ -46,17 +46,22 @@ def iter_steps(run: Run, n_nodes: int) -> Iterator[Step]:
             times[node].append(time)
             rows[node].append(row)
     done, pushes = [0] * n_nodes, _Pushes()
-    for time, index, delivered, sender, receiver in _message_events(run):
-        node = receiver if delivered else sender
+    for time, message, event, sender, receiver in _message_events(run):
+        node = receiver if event == ARRIVAL else sender
         while done[node] < len(times[node]) and (
-            times[node][done[node]] < time or (not delivered and times[node][done[node]] == time)
+            times[node][done[node]] < time or (event != ARRIVAL and times[node][done[node]] == time)
         ):
             yield Step("update", node, rows[node][done[node]])
             done[node] += 1
-        if delivered:
-            yield Step("deliver", node, pushes.of_message.pop(index))
-        elif pushes.begin(index, sender, time, done[node]):
-            yield Step("push", node, pushes.count - 1)
+        if event == ARRIVAL:
+            yield Step("deliver", node, pushes.arrive(message))
+        else:
+            arrives = message if event == DEPARTURE else None
+            if pushes.depart(arrives, sender, time, done[node]):
+                yield Step("push", node, pushes.count - 1)
+        for number in pushes.ended:
+            yield Step("end", sender, number)
+        pushes.ended.clear()
 
 
 @dataclass
@@ -64,43 +69,67 @@ class _Pushes:
     """Messages of one push: they leave a node at the same time, after the same number of its updates."""
 
     count: int = 0
-    of_message: dict[int, int] = field(default_factory=dict)
-    latest: dict[int, tuple[float, int, int]] = field(default_factory=dict)
+    ended: list[int] = field(default_factory=list)
+    _of_message: dict[int, int] = field(default_factory=dict)
+    _latest: dict[int, tuple[float, int, int]] = field(default_factory=dict)
+    _sender: dict[int, int] = field(default_factory=dict)
+    _left: dict[int, int] = field(default_factory=dict)
 
-    def begin(self, message: int, sender: int, time: float, updates: int) -> bool:
-        """Note that a message leaves; return whether it begins a push."""
-        before = self.latest.get(sender)
+    def depart(self, message: int | None, sender: int, time: float, updates: int) -> bool:
+        """Note that a message leaves, None if it is lost; return whether it begins a push."""
+        before = self._latest.get(sender)
         is_new = before is None or before[:2] != (time, updates)
         if is_new:
-            self.latest[sender] = (time, updates, self.count)
+            self._latest[sender] = (time, updates, self.count)
+            self._sender[self.count], self._left[self.count] = sender, 0
             self.count += 1
-        self.of_message[message] = self.latest[sender][2]
+            if before is not None and not self._left[before[2]]:
+                self._end(before[2])
+        if message is not None:
+            push = self._latest[sender][2]
+            self._of_message[message] = push
+            self._left[push] += 1
         return is_new
 
+    def arrive(self, message: int) -> int:
+        """Return the push of a message that arrives."""
+        push = self._of_message.pop(message)
+        self._left[push] -= 1
+        if not self._left[push] and self._latest[self._sender[push]][2] != push:
+            self._end(push)
+        return push
 
-def _message_events(run: Run) -> list[tuple[float, int, bool, int, int]]:
-    """Return the departures and arrivals of messages by time; lost ones leave last of those at the same time.
+    def _end(self, push: int) -> None:
+        del self._left[push], self._sender[push]
+        self.ended.append(push)
 
-    Returns
-    -------
-    list of (time, index, is_arrival, sender, receiver)
+
+DEPARTURE, ARRIVAL, LOSS = range(3)
+BLOCK = 100_000
+"""Number of events that are held as Python objects."""
+
+
+def _message_events(run: Run) -> Iterator[tuple[float, int, int, int, int]]:
+    """Yield departures and arrivals of messages by time, then by number; lost ones leave last at their time.
+
+    Yields
+    ------
+    time, message, event, sender, receiver
     """
     sent, lost = run.events("message"), run.events("drop")
-
-    def columns(events: Any, *names: str) -> Iterator[tuple[Any, ...]]:
-        return zip(*(events[name].tolist() for name in names), strict=True)
-
-    found: list[tuple[float, int, bool, int, int]] = []
-    for index, (time, sender, receiver, sent_at) in enumerate(
-        columns(sent, "time", "sender", "receiver", "sent_at")
-    ):
-        found += [(sent_at, index, False, sender, receiver), (time, index, True, sender, receiver)]
-    n_sent = len(sent["time"])
-    found += [
-        (sent_at, n_sent + number, False, sender, receiver)
-        for number, (sender, receiver, sent_at) in enumerate(columns(lost, "sender", "receiver", "sent_at"))
+    n, numbers = len(sent["time"]), np.arange(len(sent["time"]))
+    more = np.arange(n, n + len(lost["time"]))
+    kinds = np.repeat([DEPARTURE, ARRIVAL, LOSS], [n, n, len(more)])
+    columns = [
+        np.concatenate([sent["sent_at"], sent["time"], lost["sent_at"]]),
+        np.concatenate([numbers, numbers, more]),
+        kinds,
+        *(np.concatenate([sent[name], sent[name], lost[name]]) for name in ("sender", "receiver")),
     ]
-    return sorted(found)
+    order = np.lexsort(columns[2::-1])
+    for low in range(0, len(order), BLOCK):
+        some = order[low : low + BLOCK]
+        yield from zip(*(column[some].tolist() for column in columns), strict=True)
 
 
 FAR = np.iinfo(np.int16).max
@@ -134,6 +163,8 @@ def replay_reach(run: Run, n_users: int, n_nodes: int) -> Reach:
             hops[node, node] = 0
         elif what == "push":
             pushed[number] = (known[node].copy(), hops[node].copy())
+        elif what == "end":
+            del pushed[number]
         elif what == "deliver":
             updates, away = pushed[number]
             np.maximum(known[node], updates, out=known[node])
@@ -200,6 +231,7 @@ def replay_linear(run: Run, rules: MergeRules) -> LinearReplay:
         if what == "deliver":
             models.merge(node, pushes[number], rules.weights[sender[number]])
             deliveries[node].append(number)
+        if what in ("deliver", "end"):
             continue
         models.close_pool(node)
         if what == "push":
@@ -251,3 +283,41 @@ class _Models:
             total, mass = total + own * self.rows[node], mass + own
         if mass > 0:
             self.rows[node] = total / mass
+
+
+class Round(NamedTuple):
+    """A round of a coordinator: the clients of which it has merged an answer, and their updates as rows of the log."""
+
+    clients: list[int]
+    updates: list[int]
+
+
+def replay_rounds(run: Run, n_users: int) -> tuple[list[Round], I64] | None:
+    """Return the rounds of a coordinator, and how many each client has seen; None if an answer came late.
+
+    An answer is late if the coordinator has sent another version since the one that its client trained.
+    """
+    rounds: list[Round] = [Round([], [])]
+    seen, trained = np.zeros(n_users + 1, np.int64), [-1] * (n_users + 1)
+    carries: dict[int, tuple[int, int, int]] = {}  # sender, version, last update
+    for what, node, number in iter_steps(run, n_users + 1):
+        if what == "update":
+            trained[node] = number
+        elif what == "push":
+            if node == n_users:
+                rounds.append(Round([], []))
+            version = len(rounds) - 1 if node == n_users else seen[node]
+            carries[number] = (node, int(version), trained[node])
+        elif what == "end":
+            del carries[number]
+        elif what == "deliver":
+            sender, version, update = carries[number]
+            if node != n_users:
+                seen[node] = max(seen[node], version)
+            elif version != len(rounds) - 1:
+                return None
+            else:
+                rounds[-1].clients.append(sender)
+                rounds[-1].updates.append(update)
+    # the first version has no answers in it: version k shows rounds 1 .. k - 1
+    return rounds[1:], np.maximum(seen[:n_users] - 1, 0)

@@ -15,7 +15,7 @@ from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.tape import MERGING, Op
-from gossiprec.defences import compute_epsilons
+from gossiprec.defences import compute_epsilons, sampled_mean_epsilon
 from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.defences.network_privacy import update_exposures
 from gossiprec.emulation.assembly.components import RunComponents
@@ -29,6 +29,7 @@ from gossiprec.emulation.run.contact_replay import (
     count_numbers,
     replay_linear,
     replay_reach,
+    replay_rounds,
 )
 from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
 from gossiprec.models.base.parameter_blocks import BlockRole
@@ -96,6 +97,9 @@ class NetworkEpsilon:
         Epsilon of the updates that can have come.
     linear : ndarray of float64, shape (n, m), or None
         Epsilon by the linear view, or None if it does not cover the run.
+    sampled : ndarray of float64, shape (n, m), or None
+        Epsilon towards other clients of a coordinator that keeps its uniform samples secret, over these samples; not
+        part of `epsilon`, because the log shows who took part. None if clients are not drawn uniformly, or not hidden by the same noise.
     local : ndarray of float64, shape (n,)
         Epsilon towards an observer of everything.
     delta : float
@@ -110,6 +114,7 @@ class NetworkEpsilon:
     epsilon: F64
     reach: F64
     linear: F64 | None
+    sampled: F64 | None
     local: F64
     delta: float
     reason: str | None
@@ -120,7 +125,11 @@ class NetworkEpsilon:
         local = np.broadcast_to(self.local[:, None], self.epsilon.shape)
         for hops in np.unique(self.hops[known]).tolist():
             chosen = known & (self.hops == hops)
-            linear = {} if self.linear is None else {"linear_mean": float(self.linear[chosen].mean())}
+            extra = {
+                f"{name}_mean": float(values[chosen].mean())
+                for name, values in (("linear", self.linear), ("sampled", self.sampled))
+                if values is not None
+            }
             rows.append(
                 {
                     "hops": hops,
@@ -128,7 +137,7 @@ class NetworkEpsilon:
                     "epsilon_max": float(self.epsilon[chosen].max()),
                     "epsilon_mean": float(self.epsilon[chosen].mean()),
                     "reach_mean": float(self.reach[chosen].mean()),
-                    **linear,
+                    **extra,
                     "local_mean": float(local[chosen].mean()),
                 }
             )
@@ -199,8 +208,11 @@ def network_epsilon(
     linear, reason = None, linear_gap(run, components, noise)
     if reason is None:
         progress.phase("computing views")
-        linear = linear_exposures(run, components, noise, seeing)[chosen]
-        linear = np.minimum(linear, exposure)
+        views = round_exposures(run, components, noise)
+        if views is None:
+            reason = size_gap(run)
+            views = None if reason else linear_exposures(run, components, noise, seeing)
+        linear = None if views is None else np.minimum(views[np.ix_(chosen, seeing)], exposure)
     hops = reach.hops[np.ix_(chosen, seeing)].astype(np.float64)
     hops[hops == FAR] = np.inf
     own = chosen[:, None] == seeing
@@ -208,10 +220,12 @@ def network_epsilon(
     def epsilons(updates: F64) -> F64:
         return np.where(own, np.nan, _epsilons(noise, chosen, updates))
 
+    sampled = None if linear is None else sampled_epsilons(run, components, noise)
     by_reach = epsilons(exposure)
     by_view = None if linear is None else epsilons(linear)
     found = NetworkEpsilon(
         chosen, seeing, hops, by_reach if by_view is None else by_view, by_reach, by_view,
+        None if sampled is None else np.where(own, np.nan, sampled[seeing]),
         _epsilons(noise, chosen, totals[:, None])[:, 0], float(np.nanmax(noise.delta[chosen], initial=0.0)), reason,
     )  # fmt: skip
     _write(run, found)
@@ -297,20 +311,76 @@ def linear_gap(run: Run, components: RunComponents, noise: NodeNoise) -> str | N
         "a local update is more than one step of sgd on a full batch (training: optimizer sgd, batch_size full, "
         "local_epochs 1), and the unit is not user": bool(steps and by_sample.any()),
     }  # fmt: skip
-    n_updates = len(run.events("update")["time"])
-    gaps[f"it has {n_updates:,} local updates, more than {MOST_UPDATES:,}"] = n_updates > MOST_UPDATES
-    gaps["its messages take too much memory"] = count_numbers(run) > MOST_NUMBERS
     return next((reason for reason, applies in gaps.items() if applies), None)
 
 
+def size_gap(run: Run) -> str | None:
+    """Return the reason why the views of a run cannot be computed, or None if they can."""
+    n_updates = len(run.events("update")["time"])
+    if n_updates > MOST_UPDATES:
+        return f"it has {n_updates:,} local updates, more than {MOST_UPDATES:,}"
+    return "its messages take too much memory" if count_numbers(run) > MOST_NUMBERS else None
+
+
+def update_deviations(components: RunComponents, noise: NodeNoise, owner: I64, samples: I64) -> F64:
+    """Return the deviation of the noise of local updates in the model, shape (n_updates,)."""
+    rate = components.training.learning_rate / samples  # of a step on a sum of gradients
+    return noise.deviation[owner] * np.where(noise.by_user[owner], 1.0, rate)
+
+
+def round_exposures(run: Run, components: RunComponents, noise: NodeNoise) -> F64 | None:
+    """Return the exposure of each user to each node if a coordinator averages fresh answers; None if it does not.
+
+    A version is the version before it plus the mean of the noisy updates of one round. Versions are seen, or assumed to
+    be, so a round shows its mean: the share of an update is that of its noise in the noise of the others.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_users, n_nodes), or None
+    """
+    n = components.split.n_users
+    replayed = replay_rounds(run, n) if components.protocol.n_nodes == n + 1 else None
+    if replayed is None:
+        return None
+    rounds, seen = replayed
+    samples, weights = run.events("update")["samples"].astype(np.int64), components.merge_weights
+    found, count = np.zeros((n, n + 1)), np.zeros((n, n + 1))
+    for number, (clients, updates) in enumerate(rounds):
+        users = np.array(clients, np.int64)
+        power = np.zeros(n)
+        power[users] = (
+            weights[users] * update_deviations(components, noise, users, samples[np.array(updates, np.int64)])
+        ) ** 2
+        others = np.append(power.sum() - power, 0.0)
+        share = np.divide(
+            power[:, None],
+            others,
+            out=np.ones((n, n + 1)),
+            where=(others > power[:, None]) & (power[:, None] > 0),
+        )
+        shown = np.zeros((n, n + 1))
+        shown[users] = np.append(number < seen, True)
+        hidden = np.where(
+            noise.by_user[:n, None], found + share, count + share
+        )  # other updates show all of theirs
+        found = np.where(shown > 0, hidden, found)
+        count += shown
+    return found
+
+
 def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, observers: I64) -> F64:
-    """Return the exposure of each user to each observer by its linear view, shape (n_users, n_observers)."""
+    """Return the exposure of each user to each node by its linear view, 0 for nodes that are no observers.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_users, n_nodes)
+    """
     replay = replay_linear(run, merge_rules(components))
-    scale = noise.deviation[replay.owner] / np.where(noise.by_user[replay.owner], 1, replay.samples)
+    scale = update_deviations(components, noise, replay.owner, replay.samples)
     has_own = bool(components.layout.users.stop or len(components.layout.blocks_of_role(BlockRole.PRIVATE)))
     shows_own = ~components.outgoing.withholds_role(BlockRole.USER) & bool(components.layout.users.stop)
-    found = np.zeros((components.split.n_users, len(observers)))
-    for column, observer in enumerate(observers.tolist()):
+    found = np.zeros((components.split.n_users, components.protocol.n_nodes))
+    for observer in observers.tolist():
         rows, seen = observer_view(replay, observer)
         rows = rows * np.where(replay.owner == observer, 0.0, scale)
         exposures = np.where(scale > 0, update_exposures(rows, replay.owner), seen)
@@ -324,7 +394,7 @@ def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, obse
             seen & (replay.order < shown[replay.owner]), np.maximum(exposures, 1.0), exposures
         )
         users = replay.owner < len(found)
-        np.add.at(found[:, column], replay.owner[users], exposures[users])
+        np.add.at(found[:, observer], replay.owner[users], exposures[users])
     return found
 
 
@@ -370,3 +440,37 @@ def _shown_updates(replay: LinearReplay, observer: int, shows_own: Bools) -> I64
         if shows_own[sender]:
             shown[sender] = max(shown[sender], replay.sent_updates[push])
     return shown
+
+
+def sampled_epsilons(run: Run, components: RunComponents, noise: NodeNoise) -> F64 | None:
+    """Return the epsilon of any user towards each node if samples of clients are secret, shape (n_nodes,).
+
+    None if samples are not uniform, or users and their updates are not hidden by the same noise. Also None if clients
+    keep a state between rounds, a user row or moments: it would link a round with the secret samples of earlier ones.
+    NaN for the coordinator, which knows its samples.
+    """
+    options, n, layout = components.protocol.options, components.split.n_users, components.layout
+    keeps_state = layout.users.stop or layout.blocks_of_role(BlockRole.PRIVATE)
+    if keeps_state or components.training.optimizer != "sgd":
+        return None
+    is_fedavg = registry_name(components.protocol) == "fedavg"
+    if not is_fedavg or options.pause or options.slice or options.ask != "all":
+        return None
+    deviations = noise.deviation[:n] * components.merge_weights[:n]
+    replayed = replay_rounds(run, n) if noise.by_user[:n].all() and (deviations > 0).all() else None
+    if replayed is None or np.ptp(deviations) or np.ptp(noise.multiplier[:n]):
+        return None
+    rounds, seen = replayed
+    sizes = np.unique([len(clients) for clients, _ in rounds[: int(seen.max())]])
+    if len(sizes) != 1 or not 2 <= sizes[0] < n:
+        return None
+    found = np.full(n + 1, np.nan)
+    for count in np.unique(seen).tolist():
+        found[:n][seen == count] = sampled_mean_epsilon(
+            float(noise.multiplier[0]),
+            count,
+            float(noise.delta[:n].min()),
+            others=n - 1,
+            sample=int(sizes[0]),
+        )
+    return found
