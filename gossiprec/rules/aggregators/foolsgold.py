@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from gossiprec.base.arrays import F32, F64
-from gossiprec.rules import aggregators
+from gossiprec.base.arrays import F32, F64, I32, I64
+from gossiprec.native import jit_cached
 from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, deltas
-from gossiprec.rules.aggregators.deltas import How, ScopeOptions, add_deltas
+from gossiprec.rules.aggregators.deltas import How, ScopeOptions, StackedDeltas, add_deltas
 from gossiprec.rules.aggregators.ucsu import scaled_deltas
 
 
@@ -58,7 +58,7 @@ class FoolsGold(Aggregator):
         products = np.zeros((int(fit.sum()),) * 2)
         for columns, received in inbox.received():
             difference = received[fit].astype(np.float64) - own[columns]
-            products += difference @ difference.T
+            products += np.einsum("ik,jk->ij", difference, difference)
         share = inbox.weights[fit] * weights_by_similarity(products, self.options.confidence)
         if not share.any():
             return own
@@ -70,7 +70,7 @@ class FoolsGold(Aggregator):
     def _of_deltas(self, own: F32, inbox: Inbox) -> F32:
         if not inbox.deltas:
             return own
-        weights = weights_by_similarity(delta_products(inbox, len(own)), self.options.confidence)
+        weights = weights_by_similarity(delta_products(inbox), self.options.confidence)
         if self.options.then == "sum":
             return add_deltas(own, scaled_deltas(inbox, weights), "sum")
         kept = np.flatnonzero(weights)
@@ -81,22 +81,34 @@ class FoolsGold(Aggregator):
         return add_deltas(own, some, self.options.then)
 
 
-def delta_products(inbox: Inbox, n_columns: int) -> F64:
-    """Return the inner products of all pairs of deltas, in which an untouched item is zero, in blocks of items."""
-    assert inbox.deltas is not None
-    width, n_shared = max(inbox.deltas[0].rows.shape[1], 1), len(inbox.deltas[0].shared)
-    n_items, n = (n_columns - n_shared) // width, len(inbox.deltas)
-    shared = np.array([change.shared for change in inbox.deltas], np.float64).reshape(n, n_shared)
-    products: F64 = shared @ shared.T
-    at_once = max(1, aggregators.BLOCK // (n * width))
-    for low in range(0, n_items, at_once):
-        block = np.zeros((n, min(at_once, n_items - low), width))
-        for place, change in enumerate(inbox.deltas):
-            first, last = np.searchsorted(change.items, [low, low + at_once])
-            block[place, change.items[first:last] - low] = change.rows[first:last]
-        flat = block.reshape(n, -1)
-        products += flat @ flat.T
+def delta_products(inbox: Inbox) -> F64:
+    """Return the inner products of all pairs of deltas, in which an untouched item is zero."""
+    stacked = StackedDeltas.of(inbox)
+    products: F64 = np.einsum("ik,jk->ij", stacked.shared.astype(np.float64), stacked.shared)
+    offsets = stacked.items.offsets[1:]  # the first delta is empty
+    jit_cached(_add_products)(offsets, stacked.items.values, stacked.rows, products)
     return products
+
+
+def _add_products(offsets: I64, items: I32, rows: F32, products: F64) -> None:
+    """Add the inner products of pairs of deltas, the items of which ascend, to ``products``."""
+    for one in range(len(products)):
+        for other in range(one + 1):
+            total = 0.0
+            left, right = offsets[one], offsets[other]
+            while left < offsets[one + 1] and right < offsets[other + 1]:
+                if items[left] == items[right]:
+                    for column in range(rows.shape[1]):
+                        total += np.float64(rows[left, column]) * np.float64(rows[right, column])
+                    left += 1
+                    right += 1
+                elif items[left] < items[right]:
+                    left += 1
+                else:
+                    right += 1
+            products[one, other] += total
+            if other < one:
+                products[other, one] += total
 
 
 def weights_by_similarity(products: F64, confidence: float) -> F64:

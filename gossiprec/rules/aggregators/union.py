@@ -87,19 +87,28 @@ class UNION(ReportsFindings, Aggregator):
         if not len(table):
             return found
         chosen = np.unique(np.linspace(0, len(table) - 1, self.options.items).round().astype(np.int64))
+        before = pair_distances(table[chosen], table[chosen])
+        pairs = max(len(chosen) * (len(chosen) - 1), 1)
         for place, change in enumerate(inbox.deltas):
-            rows, where = table[chosen], np.searchsorted(chosen, change.items)
-            where = np.minimum(where, len(chosen) - 1)
+            where = np.minimum(np.searchsorted(chosen, change.items), len(chosen) - 1)
             touched = chosen[where] == change.items
-            rows[where[touched]] += change.rows[touched]
-            squares = np.square(rows).sum(axis=1)
-            distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0))
-            found[place] = distances.sum() / max(len(rows) * (len(rows) - 1), 1)
+            where, rows = where[touched], table[chosen]
+            rows[where] += change.rows[touched]
+            more = pair_distances(rows[where], rows) - before[where]
+            # a pair with one touched item counts twice, a pair with two is in both of their rows
+            found[place] = (before.sum() + 2 * more.sum() - more[:, where].sum()) / pairs
         return found
 
     def findings(self) -> dict[str, float]:
         """Return the share of the last round's clients that was left out."""
         return {"filtered_share": self._filtered}
+
+
+def pair_distances(some: F64, rows: F64) -> F64:
+    """Return the Euclidean distance of some rows from all, shape (n_some, n_rows)."""
+    squares = np.square(some).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * some @ rows.T
+    found: F64 = np.sqrt(np.maximum(squares, 0.0))
+    return found
 
 
 def smaller_cluster(values: F64) -> Bools:
