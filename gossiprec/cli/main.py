@@ -24,6 +24,9 @@ COMMANDS = {
     "simulate": "simulate",
     "resume": "simulate",
     "replay": "simulate",
+    "rerun": "runs",
+    "runs": "runs",
+    "diff": "runs",
     "counterfactual": "counterfactual",
     "influence": "counterfactual",
     "unlearn": "counterfactual",
@@ -97,6 +100,7 @@ def gossiprec() -> None:
       gossiprec simulate rand_gossip.yaml --set protocol.wakes=50 --seed 2
       gossiprec simulate rand_gossip.yaml --dry-run
       gossiprec resume runs/rand-gossip-s1                 resume after Ctrl-C, a crash or kill -9
+      gossiprec runs                                       list runs, and what differs between them
       gossiprec init churn
       gossiprec study studies/churn.yaml                   run many variants and seeds
       gossiprec scenario show smoke.yaml                   print all keys with defaults

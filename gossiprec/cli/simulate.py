@@ -89,7 +89,7 @@ def simulate(
         tracker_factories(track)
         _print_estimate(loaded, path, output)
         return
-    run = _run(loaded, path, overwrite=overwrite, track=track, quiet=output.quiet)
+    run = run_scenario(loaded, path, overwrite=overwrite, track=track, quiet=output.quiet)
     context.exit(finish_run(run, output, plots=loaded.plots))
 
 
@@ -134,12 +134,14 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
     estimate.check_fits()
 
 
-def _run(scenario: Scenario, path: Path, *, overwrite: bool, track: tuple[str, ...], quiet: bool) -> Run:
+def run_scenario(
+    scenario: Scenario, path: Path, *, overwrite: bool, track: tuple[str, ...], quiet: bool
+) -> Run:
     """Run the scenario; an output directory that is in use is refused before any work."""
-    from gossiprec.emulation import simulate as run_scenario
+    from gossiprec.emulation import simulate
 
     with progress_display(quiet=quiet) as progress:
-        return run_scenario(
+        return simulate(
             scenario,
             out=path,
             overwrite=overwrite,

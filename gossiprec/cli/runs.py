@@ -1,0 +1,192 @@
+"""``gossiprec runs``, ``diff`` and ``rerun``: a list of runs, what differs between two, and one with changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, SET, OutputOptions, collect_options
+from gossiprec.cli.progress import ignore_closed_pipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gossiprec.runs.run_list import RunRow
+
+MOST_COLUMNS = 6
+"""Number of scenario keys that a list shows unless it is told which."""
+
+
+@click.command()
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--where", "conditions", multiple=True, metavar="KEY=VALUE",
+    help="List only runs that meet a condition; = != < <= > >= (repeatable).",
+)  # fmt: skip
+@click.option("--sort", "key", metavar="KEY", help="Sort by a column, a measure or a scenario key.")
+@click.option("--reverse", is_flag=True, help="Sort the largest first.")
+@click.option(
+    "--column", "columns", multiple=True, metavar="KEY",
+    help="Show this measure or scenario key in place of the keys that differ (repeatable).",
+)  # fmt: skip
+@JSON
+def runs(
+    folders: tuple[Path, ...],
+    conditions: tuple[str, ...],
+    key: str | None,
+    reverse: bool,
+    columns: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """List the runs in FOLDER (default: runs), also those of studies.
+
+    \b
+    gossiprec runs
+    gossiprec runs studies/churn --where status=complete --sort hr@20 --reverse
+    gossiprec runs --where 'protocol.wakes>=100' --column training.learning_rate
+
+    The list shows the scenario keys in which the runs differ. What all have in common is above it.
+    """  # noqa: D301
+    from gossiprec.runs.run_list import (
+        check_key,
+        differing_keys,
+        find_runs,
+        list_runs,
+        select_rows,
+        sort_rows,
+    )
+
+    found, problems = list_runs(path for folder in folders or (Path("runs"),) for path in find_runs(folder))
+    for problem in problems:
+        click.echo(f"note: {problem}", err=True)
+    for column in columns:
+        check_key("--column", column, found)
+    rows = select_rows(found, conditions)
+    rows = sort_rows(rows, key, reverse=reverse) if key else rows
+    keys = list(columns) or differing_keys(rows)
+    with ignore_closed_pipe():
+        if as_json:
+            facts = [
+                {"run": str(row.path), **row.facts, **row.results, "scenario": row.scenario} for row in rows
+            ]
+            click.echo(json.dumps(facts, default=str))
+        else:
+            _print_list(rows, keys, len(found))
+
+
+def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int) -> None:
+    from gossiprec.runs.run_list import FACTS
+
+    count = f"{len(rows):,} run{'' if len(rows) == 1 else 's'}"
+    if len(rows) < n_found:
+        count += f" of {n_found:,}"
+    values = {name: {str(row.facts[name]) for row in rows} for name in FACTS}
+    same = [name for name in ("name", "seed", "status") if len(rows) > 1 and len(values[name]) == 1]
+    common = ", ".join(f"{name} {rows[0].facts[name]}" for name in same)
+    click.echo(f"{count}{f'; in all: {common}' if common else ''}")
+    if not rows:
+        return
+    shown = keys[:MOST_COLUMNS]
+    heads = [name for name in FACTS if name not in same and values[name] != {"None"}]
+    cells = [[str(row.path), *(_cell(row.value(name)) for name in (*heads, *shown))] for row in rows]
+    _print_aligned([["run", *heads, *shown], *cells])
+    if len(keys) > len(shown):
+        rest = ", ".join(keys[len(shown) : len(shown) + 10])
+        click.echo(f"{len(keys) - len(shown)} more keys differ; show them with --column: {rest}")
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _print_aligned(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of cells in columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("other", metavar="OTHER", type=click.Path(path_type=Path))
+@JSON
+def diff(run: Path, other: Path, as_json: bool) -> None:
+    """Show what differs between two runs: scenario, code, data and results.
+
+    \b
+    gossiprec diff runs/rand-gossip-s1 runs/rand-gossip-s2
+    """  # noqa: D301
+    from gossiprec.runs import open_run
+    from gossiprec.runs.run_list import compare_runs
+
+    found = compare_runs(open_run(run), open_run(other))
+    with ignore_closed_pipe():
+        if as_json:
+            click.echo(
+                json.dumps(
+                    {part: {k: list(v) for k, v in of.items()} for part, of in found.items()}, default=str
+                )
+            )
+        else:
+            _print_diff(run, other, found)
+
+
+def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[Any, Any]]]) -> None:
+    for part, differing in found.items():
+        if not differing:
+            click.echo(f"{part}: the same")
+            continue
+        click.echo(f"{part}:")
+        rows = [[f"  {key}", *map(_cell, both), _change(*both)] for key, both in differing.items()]
+        _print_aligned([["", str(run), str(other), "change" if any(row[-1] for row in rows) else ""], *rows])
+
+
+def _change(left: Any, right: Any) -> str:
+    """Return the difference of two results; settings are mostly whole numbers, of which it says nothing."""
+    return f"{right - left:+.4g}" if isinstance(left, float) and isinstance(right, float) else ""
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@SET
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR",
+    help="Run directory.  [default: RUN with the changes in its name]",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Overwrite an existing run in DIR.")
+@NO_PLOTS
+@JSON_SUMMARY
+@QUIET
+@click.pass_context
+@collect_options(OutputOptions)
+def rerun(
+    context: click.Context,
+    output: OutputOptions,
+    /,
+    run: Path,
+    overrides: tuple[str, ...],
+    out: Path | None,
+    overwrite: bool,
+) -> None:
+    """Run the scenario of RUN again, with changes, into a new folder.
+
+    \b
+    gossiprec rerun runs/rand-gossip-s1 --set protocol.wakes=50
+    """  # noqa: D301
+    from gossiprec.cli.simulate import finish_run, run_scenario
+    from gossiprec.runs import open_run, run_files
+    from gossiprec.scenario import load_scenario
+
+    source = open_run(run).path
+    scenario = load_scenario(source / run_files.SCENARIO, list(overrides))
+    words = "-".join(
+        re.sub(r"[^\w.@+]+", "-", text.partition(".")[2] or text).strip("-") for text in overrides
+    )
+    target = out or source.with_name(f"{source.name}-{words or 'again'}"[:200])
+    done = run_scenario(scenario, target, overwrite=overwrite, track=(), quiet=output.quiet)
+    context.exit(finish_run(done, output, plots=scenario.plots))

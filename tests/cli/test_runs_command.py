@@ -1,0 +1,141 @@
+"""`gossiprec runs`, `diff` and `rerun`."""
+
+import json
+import shutil
+
+import pytest
+
+from gossiprec import simulate
+from gossiprec.cli.main import exit_code
+from gossiprec.runs import open_run
+from gossiprec.runs.run_list import compare_runs, find_runs, list_runs, read_scenario
+from tests.emulation.tiny_runs import tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with three runs, one of them as in a study."""
+    top = tmp_path_factory.mktemp("runs")
+    for name, seed, wakes in (("a", 5, 4), ("b", 6, 4), ("study/runs/c", 5, 6)):
+        scenario = tiny(seed=seed, executor={"name": "fused"})
+        scenario["protocol"]["wakes"] = wakes
+        simulate(scenario, out=top / name)
+    return top
+
+
+def printed(capsys, *arguments):
+    """Return the exit status and what a command printed."""
+    status = exit_code([*map(str, arguments)])
+    return (status, *capsys.readouterr())
+
+
+def names(folder, *arguments, capsys):
+    """Return the names of the listed runs, in order."""
+    status, out, _ = printed(capsys, "runs", folder, "--json", *arguments)
+    assert status == 0
+    return [row["run"].rpartition("/")[2] for row in json.loads(out)]
+
+
+def test_a_list_shows_only_what_differs(folder, capsys):
+    status, out, err = printed(capsys, "runs", folder)
+    head, columns, *rows = out.splitlines()
+    assert (status, err, len(rows)) == (0, "", 3)
+    assert head == "3 runs; in all: name tiny, status complete"
+    assert columns.split() == [
+        "run",
+        "seed",
+        "utility",
+        "best",
+        "attack",
+        "date",
+        "seconds",
+        "protocol.wakes",
+    ]
+    assert [row.split()[-1] for row in rows] == ["4", "4", "6"]
+
+
+def test_conditions_and_order(folder, capsys):
+    assert names(folder, "--where", "protocol.wakes=4", capsys=capsys) == ["a", "b"]
+    assert names(folder, "--where", "seed!=5", capsys=capsys) == ["b"]
+    assert names(folder, "--where", "hr@5>=0", "--where", "status=failed", capsys=capsys) == []
+    assert names(folder, "--sort", "protocol.wakes", "--reverse", capsys=capsys)[0] == "c"
+    by_value = names(folder, "--sort", "hr@5", capsys=capsys)
+    values = {path.name: open_run(path).summary["utility"]["hr@5"] for path in find_runs(folder)}
+    assert [values[name] for name in by_value] == sorted(values.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--where", "seed"], "--where: found 'seed'; expected KEY=VALUE"),
+        (["--where", "wake=3"], "--where: no run has 'wake'"),
+        (["--sort", "hr@50"], "--sort: no run has 'hr@50'; did you mean 'hr@5'?"),
+        (["--column", "x"], "--column: no run has 'x'"),
+        (["/no/such"], "/no/such: found no folder"),
+    ],
+)
+def test_bad_arguments(folder, arguments, message, capsys):
+    status, out, err = printed(capsys, "runs", folder, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_unreadable_runs_are_named_and_left_out(folder, tmp_path, capsys):
+    for name in "abcde":
+        shutil.copytree(folder / "a", tmp_path / name)
+    (tmp_path / "b" / "manifest.json").write_text("{")
+    (tmp_path / "c" / "scenario.yaml").write_text("- 3\n")
+    (tmp_path / "d" / "summary.json").write_text('{"attacks": 3}')
+    (tmp_path / "e" / "summary.json").unlink()
+    status, out, err = printed(capsys, "runs", tmp_path)
+    assert status == 0
+    assert out.startswith("2 runs")
+    assert [line.partition(str(tmp_path))[2][1] for line in err.splitlines()] == ["b", "c", "d"]
+
+
+def test_a_scenario_is_read_as_the_run_reads_it(folder):
+    def value(content, path):
+        for key in path.split("."):
+            content = content[int(key) if isinstance(content, list) else key]
+        return content
+
+    run = open_run(folder / "a")
+    found = read_scenario(run.path)
+    assert found["protocol.wakes"] == 4
+    assert all(value(run.scenario, path) == each for path, each in found.items())
+
+
+def test_a_comparison_has_scenario_data_and_results(folder, capsys):
+    same = compare_runs(open_run(folder / "a"), open_run(folder / "a"))
+    assert not any(same.values())
+    found = compare_runs(open_run(folder / "a"), open_run(folder / "study/runs/c"))
+    assert found["scenario"] == {"protocol.wakes": (4, 6)}
+    assert not found["code"]
+    assert not found["data"]
+    assert {"log", "bytes.sent"} <= {*found["results"]}
+    other = compare_runs(open_run(folder / "a"), open_run(folder / "b"))
+    assert other["scenario"] == {"seed": (5, 6)}
+    assert "fingerprint" in other["data"]
+    status, out, _ = printed(capsys, "diff", folder / "a", folder / "b")
+    assert status == 0
+    assert "code: the same" in out
+    assert out.split("scenario:")[1].splitlines()[2].split() == ["seed", "5", "6"]
+    assert printed(capsys, "diff", folder / "a", folder)[0] == 2
+
+
+def test_a_rerun_takes_changes(folder, capsys):
+    status, *_ = printed(capsys, "rerun", folder / "a", "--set", "protocol.wakes=6", "-q", "--json")
+    assert status == 0
+    again = open_run(folder / "a-wakes-6")
+    assert again.manifest["log_digest"] == open_run(folder / "study/runs/c").manifest["log_digest"]
+    assert printed(capsys, "rerun", folder / "a", "--set", "protocol.wakes=6", "-q")[0] == 2
+    shutil.rmtree(again.path)
+
+
+def test_rows_name_the_best_attack(folder):
+    (row, *_), problems = list_runs([folder / "a"])
+    best = max(attack["max_aac"] for attack in open_run(folder / "a").summary["attacks"])
+    assert not problems
+    assert row.results["max_aac"] == best
+    assert row.facts["best attack"].startswith(f"{100 * best:.1f} %")
