@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gossiprec.runs.run_list import RunRow
 
 MOST_COLUMNS = 6
-"""Number of scenario keys that a list shows unless it is told which."""
+"""Number of scenario keys that a list shows by default."""
 
 
 @click.command()

@@ -19,7 +19,7 @@ from gossiprec.runs.run import Run
 FACTS = ("name", "seed", "status", "utility", "best attack", "date", "seconds")
 """Columns of a list of runs, before the keys of their scenarios."""
 _SAFE = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Loads the same as `yaml.safe_load`, in a seventh of the time where PyYAML has libyaml."""
+"""Loads the same as `yaml.safe_load`, in a seventh of the time, if PyYAML has libyaml."""
 LABELS = ("name", "seed")
 """Keys of scenarios that are facts of a run."""
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -236,7 +236,7 @@ def _text(value: Any) -> str:
 
 
 def compare_runs(one: Run, other: Run) -> dict[str, dict[str, tuple[Any, Any]]]:
-    """Return what differs between two runs, by part: ``scenario``, ``code``, ``data`` and ``results``.
+    """Return the differences between two runs, by part: ``scenario``, ``code``, ``data`` and ``results``.
 
     Returns
     -------

@@ -34,7 +34,7 @@ class Step(NamedTuple):
 def iter_steps(run: Run, n_nodes: int) -> Iterator[Step]:
     """Yield the local updates with samples, pushes and deliveries of a run, in the order in which they happened.
 
-    At equal times a node's update is after a delivery to it and before its push. Where the order of the log leaves
+    At equal times a node's update is after a delivery to it and before its push. If the order of the log leaves
     more than one possibility, as for two messages that reach one node at the same moment, updates come late.
     """
     updates = run.events("update")
