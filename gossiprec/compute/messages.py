@@ -61,6 +61,8 @@ class MessagePayload:
         Bits of a sent number in the message.
     overhead : int
         Bytes of the message in addition to its numbers, such as the places of the numbers that are sent.
+    n_numbers : int or None
+        Count of numbers from which receivers compute all others, or None if each number is sent as it is.
     """
 
     users: F32 | None
@@ -70,6 +72,7 @@ class MessagePayload:
     sent: Bools | None = None
     bits: int = 8 * BYTES
     overhead: int = 0
+    n_numbers: int | None = None
 
     @classmethod
     def of(cls, row: F32, layout: Layout, *, hides_user: bool) -> MessagePayload:
@@ -103,6 +106,7 @@ class MessagePayload:
     def size_bytes(self) -> int:
         """Size of the message in bytes: the numbers that are sent, and the overhead."""
         count = sum(part.size for part in self.parts) if self.sent is None else np.count_nonzero(self.sent)
+        count = count if self.n_numbers is None else self.n_numbers
         return MessageSize(int(count), self.bits, self.overhead).bytes
 
 

@@ -30,6 +30,7 @@ OPTIONS = {
     ],
     "robust-merge": [{"rule": "median", "buffer": 3}],
     "chunks": [{"pieces": 2}],
+    "low-rank": [{"rank": 2}],
 }
 """Options with which a policy is checked; one that is not here is checked with its defaults."""
 CASES = [(name, options) for name in POLICIES for options in OPTIONS.get(name, [{}])]
