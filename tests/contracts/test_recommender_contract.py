@@ -50,6 +50,8 @@ OPTIONS = {
         {**NEGATIVES, "semi_hard": 0},
     ],
     "simgcl": [{}, {"temperature": 0.02}],
+    "pfedrec": [{"item_rate": 2.0}, {"bias": False, "personal_items": False}],
+    "gpfedrec": [{"item_rate": 2.0, "guide_weight": 2.0}],
     "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
 }
 """One that is not here is checked with its defaults."""
@@ -64,6 +66,8 @@ MODELS = {
     "fedgnn": [LIGHT],
     "perfedrec": [{"name": "mf", "dim": 6, "loss": "bpr"}],
     "perfedrec-pp": [LIGHT],
+    "gpfedrec": [{"name": "mf", "dim": 6, "init_std": 0.3}],
+    "pfedrec": [{"name": "mf", "dim": 6, "init_std": 0.3}],
 }
 CASES = [
     (name, options, model)

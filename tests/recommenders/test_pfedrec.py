@@ -1,0 +1,108 @@
+"""PFedRec: its two steps beside the same in plain numpy, and clients that recommend by their own items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gossiprec.base.errors import ScenarioError
+from gossiprec.emulation import prepare
+from gossiprec.federated import RECOMMENDERS
+from gossiprec.models import MODELS
+from gossiprec.scenario import load_scenario
+from gossiprec.testing.tiny_runs import play_to_end
+from tests.emulation.tiny_runs import tiny
+
+DIM, RATE, ITEM_RATE = 4, 0.3, 2.0
+ITEMS, LABELS = np.array([2, 0, 1, 0, 3]), np.array([1.0, 0.0, 0.0, 1.0, 0.0])
+
+
+def pfedrec(**options):
+    kind, model = RECOMMENDERS["pfedrec"], MODELS["mf"](MODELS["mf"].Options(dim=DIM))
+    return kind(kind.Options(**options), model, negatives=1, learning_rate=RATE)
+
+
+def slopes(user, rows):
+    """Return the derivatives of the mean cross-entropy of the samples, by the user's row and by the items."""
+    pull = (1 / (1 + np.exp(-rows[ITEMS] @ user)) - LABELS) / len(ITEMS)
+    of_items = np.zeros_like(rows)
+    np.add.at(of_items, ITEMS, pull[:, None] * user)
+    return pull @ rows[ITEMS], of_items
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_items_move_by_the_score_function_that_has_just_moved(bias):
+    draw = np.random.default_rng(2)
+    user, rows = draw.normal(0, 1, DIM), draw.normal(0, 1, (5, DIM))
+    if bias:
+        rows[:, -1] = 1
+    p = {"users": torch.tensor(user[None]), "items": torch.tensor(rows)}
+    batch = {
+        "items": torch.tensor([*ITEMS, 4]),  # padding follows the samples
+        "labels": torch.tensor([*LABELS, 0]),
+        "weights": torch.tensor([1.0] * len(ITEMS) + [0.0]),
+        "user": torch.tensor([0]),
+    }
+    for part in p.values():
+        part.requires_grad_()
+    pfedrec(bias=bias, item_rate=ITEM_RATE).loss(p, batch, {}).backward()
+    by_user, _ = slopes(user, rows)
+    moved = user - RATE * by_user
+    _, by_items = slopes(moved, rows)
+    expected = rows - ITEM_RATE * by_items
+    if bias:
+        expected[:, -1] = 1
+    np.testing.assert_allclose(user - RATE * p["users"].grad.numpy()[0], moved, atol=1e-7)
+    np.testing.assert_allclose(rows - RATE * p["items"].grad.numpy(), expected, atol=1e-6)
+
+
+def played(**recommender):
+    scenario = tiny(
+        model={"name": "mf", "dim": DIM, "init_std": 1.0},
+        training={"optimizer": "sgd", "learning_rate": RATE, "batch_size": 8},
+        protocol={"name": "fedavg", "rounds": 2, "slice": 12, "client_model": "none", "merge": "mean"},
+        recommender={"name": "pfedrec", "item_rate": ITEM_RATE, **recommender},
+        observers=[],
+    )
+    run = prepare(load_scenario(scenario))
+    first = run.executor.store.own.copy()
+    play_to_end(run)
+    return run, first
+
+
+def test_clients_start_with_one_score_function_and_end_with_items_of_their_own():
+    run, first = played()
+    store, layout = run.executor.store, run.executor.work.layout
+    assert (first == first[0]).all()
+    assert np.abs(first).max() <= 1 / np.sqrt(DIM - 1)
+    assert len({row.tobytes() for row in store.own}) == 12
+    view = store.scoring_view(run.planner.current_rows, np.arange(12))
+    items = view.rows[:, view.layout.items].reshape(len(view.rows), 40, DIM)
+    assert len(set(view.row.tolist())) == 12
+    assert (items[..., -1] == 1).all()
+    common = store.version(int(run.planner.current_rows[-1]))
+    present = layout.version_tables(common)["items"]
+    moved = np.abs(items[view.row] - present).max(axis=(1, 2))
+    assert (moved > 0).all()
+
+
+def test_without_personal_items_all_recommend_by_the_common_ones():
+    run, _ = played(personal_items=False)
+    view = run.executor.store.scoring_view(run.planner.current_rows, np.arange(12))
+    assert set(view.row.tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"name": "gmf"}, "linear score function trained on cross-entropy, which gmf"),
+        ({"name": "mf", "loss": "bpr"}, "set model to {name: mf, loss: bce}"),
+        ({"name": "mf", "dim": 1}, "model.dim: found 1, but the last number of a row is the bias"),
+    ],
+)
+def test_a_score_function_that_is_not_linear_is_refused(model, message):
+    protocol = {"name": "fedavg", "rounds": 2, "slice": 5, "client_model": "none", "merge": "mean"}
+    scenario = tiny(model=model, protocol=protocol, recommender={"name": "pfedrec"}, observers=[])
+    with pytest.raises(ScenarioError, match=message):
+        prepare(load_scenario(scenario))
