@@ -1,0 +1,160 @@
+"""GPFedRec: a table of items for every client, by a graph of the clients that the coordinator builds from their items.
+
+References
+----------
+C. Zhang, G. Long, T. Zhou, Z. Zhang, P. Yan, B. Yang, "GPFedRec: graph-guided personalization for federated
+recommendation", KDD 2024 (arXiv 2305.07866), and its public code (Zhangcx19/GPFedRec). There each client also keeps a
+perceptron of its own; here the score function is that of :mod:`gossiprec.federated.pfedrec`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.base.arrays import F32, F64
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import LARGEST
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook
+from gossiprec.federated.pfedrec import FirstScoreFunction, PFedRec, PFedRecOptions, hold_last
+from gossiprec.models.base import Layout
+from gossiprec.models.base.contrastive import TINY
+from gossiprec.models.base.parameter_blocks import TensorMap
+from gossiprec.models.feeds.base import Columns
+from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MOST_BYTES = 2**30
+"""Largest size in bytes of all clients' tables together."""
+TAIL = 2
+"""Numbers at the end of an item's row that never move: a one for the bias, and the item's own number."""
+
+
+class GPFedRecOptions(PFedRecOptions):
+    """Options of GPFedRec."""
+
+    guide_weight: float = Field(default=1.0, ge=0)
+    """lambda, weight of the mean squared distance of a client's items from the table that it is sent"""
+    neighbours: int = Field(default=0, ge=0, le=LARGEST)
+    """number of nearest clients, itself among them, that a table is the mean of; 0 takes all above the threshold"""
+    threshold: float = Field(default=1.0, ge=0)
+    """multiple of the mean similarity above which clients are neighbours"""
+    layers: int = Field(default=1, ge=1, le=LARGEST)
+    """number of propagations along the graph"""
+    graph: Literal["similarity", "distance"] = "similarity"
+    """similarity: neighbours have similar items; distance: they have different ones, as in the public code"""
+
+
+def neighbour_weights(closeness: F64, neighbours: int, threshold: float) -> F64:
+    """Return the weight of each client (column) in the table of each (row), shape (n, n); rows add up to 1."""
+    if neighbours:
+        nearest = np.argsort(-closeness, axis=1, kind="stable")[:, :neighbours]
+        chosen = np.zeros(closeness.shape, np.bool_)
+        np.put_along_axis(chosen, nearest, True, axis=1)
+    else:
+        chosen = closeness > closeness.mean() * threshold
+        alone = np.flatnonzero(~chosen.any(axis=1))
+        chosen[alone, alone] = True
+    weights: F64 = chosen / chosen.sum(axis=1, keepdims=True)
+    return weights
+
+
+@RECOMMENDERS.register("gpfedrec")
+class GPFedRec(PFedRec):
+    """Clients keep their items near to a table of their own, the mean of their neighbours' items."""
+
+    Options = GPFedRecOptions
+    options: GPFedRecOptions
+    loss_weights = ("guide_weight",)
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models other than a linear unit, and rows without place for the bias and the item's number."""
+        super().check(layout, full_batches=full_batches)
+        if not self.options.bias or layout.item_width <= TAIL:
+            raise ScenarioError(
+                f"recommender: gpfedrec uses the last two numbers of a row for a bias and the item's number; found "
+                f"bias {self.options.bias} and rows of {layout.item_width}; set bias to true and model.dim to 3 or more"
+            )
+
+    def client_extras(self, node: int, extras: Extras) -> Columns:
+        """Return the client's own table, shape (n_items, d)."""
+        return {"guide": extras["guides"][node]}
+
+    def loss(self, p: TensorMap, batch: TensorMap, extras: TensorMap) -> Tensor:
+        """Return the cross-entropy and lambda R(q, r), over the items that the client touches."""
+        rows, rate = hold_last(p["items"], TAIL), self.options.item_rate or self.learning_rate
+        held, guide = rows.detach(), batch["guide"]
+        scaled = held + rate / self.learning_rate * (rows - held)
+        items = held[:, -1].round().long().clamp(0, guide.shape[0] - 1)
+        away = (scaled[:, :-TAIL] - guide[items]).square() * held[:, -TAIL:-1]  # padding has no one
+        total = self.model.loss({**p, "users": hold_last(p["users"], 1), "items": scaled}, batch)
+        return total + self.options.guide_weight * away.sum() / (guide.shape[0] * guide.shape[1])
+
+    def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
+        """Return the coordinator's part, which builds the graph and the tables."""
+        options, n_clients, layout = self.options, context.n_clients, context.layout
+        size = 4 * n_clients * layout.n_items * (layout.item_width - TAIL)
+        if size > MOST_BYTES:
+            raise ScenarioError(
+                f"recommender: gpfedrec keeps a table for each client: found {n_clients} tables of together "
+                f"{size / 2**30:.1f} GiB; expected at most {MOST_BYTES / 2**30:.0f} GiB; use fewer users or items, "
+                "or pfedrec"
+            )
+        if options.neighbours > n_clients:
+            raise ScenarioError(
+                f"recommender.neighbours: found {options.neighbours}; expected at most {n_clients}, the clients; "
+                "lower it, or set it to 0"
+            )
+        return GuideTables(context, options)
+
+
+class GuideTables(FirstScoreFunction):
+    """The graph of the clients that have answered, and the tables that follow from it."""
+
+    own_extras = frozenset({"guides"})
+
+    def __init__(self, context: CoordinatorContext, options: GPFedRecOptions) -> None:
+        super().__init__(context.layout, context.seed, bias=True, tail=TAIL - 1)
+        layout, self._options, self._n_clients = context.layout, options, context.n_clients
+        n_numbers = layout.n_items * layout.item_width
+        self._moving = np.zeros(n_numbers + layout.n_shared, np.bool_)
+        self._moving[:n_numbers] = np.arange(n_numbers) % layout.item_width < layout.item_width - TAIL
+        self.extra_bytes = 4 * layout.n_items * (layout.item_width - TAIL)
+
+    def start(self, version: F32, users: F32) -> tuple[F32, F32]:
+        """Return the version with the items' numbers, and the same first score function for all."""
+        first, rows = super().start(version, users)
+        self._layout.version_tables(first)["items"][:, -1] = np.arange(self._layout.n_items)
+        return first, rows
+
+    def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
+        """Return the mean of the answering clients' tables, and each client's table; without one, that mean."""
+        moving, common, clients = self._moving, version.copy(), answers.clients
+        guides = np.empty((self._n_clients, int(moving.sum())), np.float32)
+        if len(clients):
+            weights, place = self._weights(answers), np.cumsum(moving) - 1
+            for columns, rows in answers.inbox.received():
+                here = moving[columns]
+                tables = weights @ rows[:, here].astype(np.float64)
+                guides[clients[:, None], place[columns][here]] = tables
+                common[columns][here] = tables.mean(axis=0)
+        absent = np.setdiff1d(np.arange(self._n_clients), clients)
+        guides[absent] = common[moving]
+        return common, {"guides": guides.reshape(self._n_clients, self._layout.n_items, -1)}
+
+    def _weights(self, answers: ClientAnswers) -> F64:
+        """Return the weights of the propagated graph of the answering clients, shape (n_answers, n_answers)."""
+        products = np.zeros((len(answers.clients),) * 2)
+        for columns, rows in answers.inbox.received():
+            part = rows[:, self._moving[columns]].astype(np.float64)
+            products += part @ part.T
+        norms = np.maximum(np.sqrt(np.diag(products)), TINY)
+        closeness, options = products / np.outer(norms, norms), self._options
+        if options.graph == "distance":
+            closeness = 1 - closeness
+        one: F64 = neighbour_weights(closeness, options.neighbours, options.threshold)
+        return np.linalg.matrix_power(one, options.layers)

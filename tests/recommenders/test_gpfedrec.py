@@ -1,0 +1,157 @@
+"""GPFedRec: graph, tables and loss beside plain numpy, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gossiprec.base.errors import ScenarioError
+from gossiprec.emulation import prepare
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext
+from gossiprec.models import MODELS
+from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.servers import ClientAnswers, RoundContext
+from gossiprec.scenario import load_scenario
+from gossiprec.testing.tiny_runs import play_to_end
+from tests.emulation.ended_early import OFTEN
+from tests.emulation.test_resume import check
+from tests.emulation.tiny_runs import tiny
+
+N_ITEMS, DIM, RATE, ITEM_RATE = 5, 3, 0.3, 2.0
+KIND = RECOMMENDERS["gpfedrec"]
+MODEL = MODELS["mf"](MODELS["mf"].Options(dim=DIM + 2))
+LAYOUT = MODEL.layout(N_ITEMS)
+
+
+def gpfedrec(**options):
+    return KIND(KIND.Options(item_rate=ITEM_RATE, **options), MODEL, negatives=1, learning_rate=RATE)
+
+
+def hook(**options):
+    popularity = np.ones(N_ITEMS, np.int64)
+    context = CoordinatorContext(MODEL, LAYOUT, popularity, 1, 5, n_clients=4, contribution=None)
+    return gpfedrec(**options).coordinator_hook(context)
+
+
+def tables(n=3):
+    draw = np.random.default_rng(4)
+    rows = draw.normal(0, 1, (n, N_ITEMS, DIM + 2)).astype(np.float32)
+    rows[..., -2], rows[..., -1] = 1, np.arange(N_ITEMS)
+    rows[1, :, :DIM] = rows[0, :, :DIM] + 0.1  # the first two clients are alike
+    return rows
+
+
+def stepped(rows, **options):
+    """Return the common items and all clients' tables after clients 2, 0 and 3 have answered."""
+    models = rows.reshape(len(rows), -1)
+    inbox = Inbox(models, np.arange(len(rows)), np.ones(len(rows)))
+    version = np.zeros(models.shape[1], np.float32)
+    version.reshape(N_ITEMS, -1)[:, -2:] = rows[0, :, -2:]
+    answers = ClientAnswers(np.array([2, 0, 3]), inbox)
+    common, extras = hook(**options).step(version, answers, RoundContext(5, 1, 3, LAYOUT))
+    return common.reshape(N_ITEMS, -1), extras["guides"]
+
+
+@pytest.mark.parametrize("graph", ["similarity", "distance"])
+@pytest.mark.parametrize(("neighbours", "layers"), [(0, 1), (2, 1), (2, 2)])
+def test_tables_are_means_over_neighbours_in_the_graph(graph, neighbours, layers):
+    rows = tables()
+    flat = rows[:, :, :DIM].reshape(3, -1).astype(float)
+    weights = np.zeros((3, 3))
+    cosines = np.array([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in flat] for a in flat])
+    close = cosines if graph == "similarity" else 1 - cosines
+    for client in range(3):
+        near = np.flatnonzero(close[client] > close.mean())
+        near = np.argsort(-close[client])[:neighbours] if neighbours else near
+        weights[client, near if len(near) else client] = 1 / max(len(near), 1)
+    expected = flat
+    for _ in range(layers):
+        expected = weights @ expected
+    common, guides = stepped(rows, graph=graph, neighbours=neighbours, layers=layers)
+    for place, client in enumerate([2, 0, 3]):
+        np.testing.assert_allclose(guides[client].ravel(), expected[place], atol=1e-5)
+    np.testing.assert_allclose(common[:, :DIM].ravel(), expected.mean(0), atol=1e-5)
+    np.testing.assert_array_equal(guides[1], common[:, :DIM])  # it has not answered
+    np.testing.assert_array_equal(common[:, DIM:], rows[0, :, DIM:])
+
+
+def test_alike_clients_are_neighbours_by_similarity_and_not_by_distance():
+    rows = tables()
+    mixed = {graph: stepped(rows, graph=graph, neighbours=2)[1] for graph in ("similarity", "distance")}
+    alike = rows[:2, :, :DIM].mean(0)
+    np.testing.assert_allclose(mixed["similarity"][2], alike, atol=1e-5)
+    assert np.abs(mixed["distance"][2] - alike).max() > 0.1
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0])
+def test_items_are_drawn_to_the_clients_own_table(weight):
+    items, labels = np.array([1, 0, 1]), np.array([1.0, 0.0, 0.0])
+    draw, numbers = np.random.default_rng(2), [4, 2, 0]  # the third row is padding
+    user, guide = draw.normal(0, 1, DIM + 2), draw.normal(0, 1, (N_ITEMS, DIM))
+    user[-1] = 0
+    rows = draw.normal(0, 1, (3, DIM + 2))
+    rows[:, -2], rows[:, -1], rows[2] = 1, numbers, 0
+    p = {"users": torch.tensor(user[None]), "items": torch.tensor(rows)}
+    for part in p.values():
+        part.requires_grad_()
+    batch = {
+        "items": torch.tensor(items),
+        "labels": torch.tensor(labels),
+        "weights": torch.ones(3, dtype=torch.float64),
+        "user": torch.tensor([0]),
+        "guide": torch.tensor(guide),
+    }
+    gpfedrec(guide_weight=weight).loss(p, batch, {}).backward()
+    pull = (1 / (1 + np.exp(-rows[items] @ user)) - labels) / 3
+    of_user, of_items = pull @ rows[items], np.zeros_like(rows)
+    np.add.at(of_items, items, pull[:, None] * user)
+    of_items[:2, :DIM] += weight * 2 * (rows[:2, :DIM] - guide[numbers[:2]]) / guide.size
+    of_items[:, DIM:], of_user[-1] = 0, 0
+    np.testing.assert_allclose(p["users"].grad.numpy()[0], of_user, atol=1e-6)
+    np.testing.assert_allclose(p["items"].grad.numpy() * RATE, ITEM_RATE * of_items, atol=1e-6)
+
+
+def scenario(dim=DIM + 2, rounds=2, **recommender):
+    return tiny(
+        model={"name": "mf", "dim": dim, "init_std": 1.0},
+        training={"optimizer": "sgd", "learning_rate": RATE, "batch_size": 8},
+        protocol={"name": "fedavg", "rounds": rounds, "slice": 12, "client_model": "none", "merge": "mean"},
+        recommender={"name": "gpfedrec", "item_rate": ITEM_RATE, **recommender},
+        observers=[],
+    )
+
+
+def test_a_run_ends_with_numbered_items_and_tables_that_differ():
+    run = prepare(load_scenario(scenario()))
+    play_to_end(run)
+    store, latest = run.executor.store, int(run.planner.current_rows[-1])
+    items = run.executor.work.layout.version_tables(store.version(latest))["items"]
+    np.testing.assert_array_equal(items[:, -2:], np.stack([np.ones(40), np.arange(40)], axis=1))
+    assert len({guide.tobytes() for guide in store.extras(latest)["guides"]}) > 1
+
+
+@pytest.mark.slow
+def test_a_run_resumes_with_the_tables_of_its_clients(tmp_path):
+    check(
+        tmp_path, {**scenario(rounds=5), "checkpoint": OFTEN, "evaluate": {"every": 1, "metrics": ["hr@5"]}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"neighbours": 13}, "recommender.neighbours: found 13; expected at most 12, the clients"),
+        ({"bias": False}, "set bias to true and model.dim to 3 or more"),
+        ({"dim": 2}, "rows of 2; set bias to true and model.dim to 3 or more"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
+        prepare(load_scenario(scenario(**options)))
+
+
+def test_tables_that_do_not_fit_into_memory_are_refused(monkeypatch):
+    monkeypatch.setattr("gossiprec.federated.gpfedrec.MOST_BYTES", 1000)
+    with pytest.raises(ScenarioError, match="gpfedrec keeps a table for each client: found 12 tables"):
+        prepare(load_scenario(scenario()))
