@@ -46,6 +46,7 @@ def test_bound_is_that_of_biased_coins():
     assert lower_epsilon(1e-3, 0.95, canaries=100, guesses=50, right=45) < found
 
 
+@pytest.mark.slow
 def test_a_true_claim_is_seldom_refuted():
     """Randomised response is (1, 0)-private: 100 audits at 95 % refute it in at most 15 (5 and four deviations)."""
     draw, refuted = np.random.default_rng(1), 0

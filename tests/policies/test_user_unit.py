@@ -90,6 +90,7 @@ def test_executors_agree(model, executor):
     np.testing.assert_allclose(first, second, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_epsilon_counts_local_updates_not_steps(tmp_path):
     run = simulate(scenario(GOSSIP, training={"local_epochs": 3, "batch_size": 8}), out=tmp_path / "run")
     privacy = run.summary["privacy"]
@@ -142,6 +143,7 @@ def test_rounds_are_the_linear_view_of_a_federation(policies, network, tmp_path)
     assert 0 < by_round[:, :12][others[:, :12]].max() < 4
 
 
+@pytest.mark.slow
 def test_secret_samples_are_credited_apart(tmp_path):
     """The mean of 6 of 12 clients, as dp_accounting has it; all need the same noise, and no state between rounds."""
     protocol = {**FEDAVG, "participation": 0.5}

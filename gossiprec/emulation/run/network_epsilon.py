@@ -99,7 +99,7 @@ class NetworkEpsilon:
         Epsilon by the linear view, or None if it does not cover the run.
     sampled : ndarray of float64, shape (n, m), or None
         Epsilon towards other clients of a coordinator that keeps its uniform samples secret, over these samples; not
-        part of `epsilon`, because the log shows who took part. None if clients are not drawn uniformly, or not hidden by the same noise.
+        part of `epsilon`, because the log shows who took part. None if :func:`sampled_epsilons` does not cover the run.
     local : ndarray of float64, shape (n,)
         Epsilon towards an observer of everything.
     delta : float
@@ -190,7 +190,9 @@ def network_epsilon(
     components, schedule = build_and_schedule(scenario, load_data(scenario), progress, Stopwatch())
     _check_covered(run, components)
     n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
-    chosen = np.arange(n_users) if victims is None else np.array(find_users(run, victims), np.int64)
+    chosen = np.arange(n_users)
+    if victims is not None:
+        chosen = np.array([find_users(run, [victim])[0] for victim in victims], np.int64)
     seeing = np.arange(n_nodes) if observers is None else np.array(observers, np.int64)
     unknown = seeing[(seeing < 0) | (seeing >= n_nodes)]
     if len(unknown):
@@ -198,6 +200,17 @@ def network_epsilon(
             f"{run.path}: found observer {unknown[0]}; expected a node id from 0 to {n_nodes - 1}"
         )
     noise = NodeNoise.of(components, planned_settings(components, schedule))
+    found = _account(run, components, noise, (chosen, seeing), progress)
+    _write(run, found)
+    return found
+
+
+def _account(
+    run: Run, components: RunComponents, noise: NodeNoise, pairs: tuple[I64, I64], progress: Progress
+) -> NetworkEpsilon:
+    """Return the epsilons of some victims towards some observers."""
+    chosen, seeing = pairs
+    n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
     progress.phase("replaying messages")
     reach = replay_reach(run, n_users, n_nodes)
     exposure = reach.updates[np.ix_(chosen, seeing)].astype(np.float64)
@@ -223,13 +236,11 @@ def network_epsilon(
     sampled = None if linear is None else sampled_epsilons(run, components, noise)
     by_reach = epsilons(exposure)
     by_view = None if linear is None else epsilons(linear)
-    found = NetworkEpsilon(
+    return NetworkEpsilon(
         chosen, seeing, hops, by_reach if by_view is None else by_view, by_reach, by_view,
         None if sampled is None else np.where(own, np.nan, sampled[seeing]),
         _epsilons(noise, chosen, totals[:, None])[:, 0], float(np.nanmax(noise.delta[chosen], initial=0.0)), reason,
     )  # fmt: skip
-    _write(run, found)
-    return found
 
 
 def _write(run: Run, found: NetworkEpsilon) -> None:

@@ -115,11 +115,7 @@ def audit_privacy(
     run = open_run(path)
     scenario = comparable_scenario(run)
     check_has_noise(run.path, scenario)
-    if updates < 1 or canaries < 1 or not 0.5 < confidence < 1:
-        raise ScenarioError(
-            f"audit: found updates {updates}, canaries {canaries}, confidence {confidence:g}; expected at least one "
-            "update and one canary, and a confidence between 0.5 and 1"
-        )
+    _check_options(updates, canaries, confidence)
     split, progress = load_data(scenario), progress or NullProgress()
     game = _Game(_alone(scenario), split, _unit(scenario, run.path), progress)
     by_user = game.unit == "user"
@@ -136,6 +132,14 @@ def audit_privacy(
     return PrivacyAudit(
         float(claims.max()), lower, delta, confidence, game.unit, updates, len(members), guesses, right
     )
+
+
+def _check_options(updates: int, canaries: int, confidence: float) -> None:
+    if updates < 1 or canaries < 1 or not 0.5 < confidence < 1:
+        raise ScenarioError(
+            f"audit: found updates {updates}, canaries {canaries}, confidence {confidence:g}; expected at least one "
+            "update and one canary, and a confidence between 0.5 and 1"
+        )
 
 
 def _claims(noise: NodeNoise, users: I64, updates: int) -> F64:
