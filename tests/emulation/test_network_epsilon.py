@@ -140,7 +140,10 @@ def test_a_replay_gives_the_models_of_the_run(protocol, network, tmp_path, monke
 
     monkeypatch.setattr(_Learner, "train", recorded)
     protocol = {**protocol, "merge": "samples"}
-    run = simulate(tiny(protocol=protocol, network=network, training=SGD, observers=[]), out=tmp_path / "run")
+    scenario = tiny(
+        protocol=protocol, network=network, training=SGD, observers=[], executor={"name": "reference"}
+    )
+    run = simulate(scenario, out=tmp_path / "run")
     operation = {"pairwise": Op.BLEND, "all": Op.AVERAGE}.get(protocol.get("average", "pairwise"), Op.BLEND)
     operations = [operation] * 12 if protocol["name"] != "fedavg" else [Op.ADOPT] * 12 + [Op.POOL]
     updates = run.events("update")

@@ -94,7 +94,7 @@ def test_before_the_first_inbox_its_numbers_are_unknown():
 
 @pytest.mark.parametrize("model", ["gmf", "ncf", "mf"])
 def test_the_gradient_is_the_derivative_of_the_loss(model):
-    scenario = star() | {"model": {"name": model, "dim": 4}}
+    scenario = star() | {"model": {"name": model, "dim": 4}, "executor": {"name": "reference"}}
     _, root, start = public(scenario)
     rows, step = root.first_rows, 2e-3
     for number in range(20):  # the first derivatives are small

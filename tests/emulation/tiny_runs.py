@@ -12,8 +12,13 @@ COORDINATOR = {**SINGLE, "who": "coordinator"}
 
 
 def tiny(**sections):
-    """Return a scenario of 12 nodes and 40 items as plain data; whole sections can be replaced."""
-    federated = sections.get("protocol", {}).get("name") == "fedavg"
+    """Return a scenario of 12 nodes and 40 items as plain data; whole sections can be replaced.
+
+    Whole models of GMF train on the executor ``fused``, in a fifth of the time; all else on ``reference``.
+    """
+    protocol = sections.get("protocol", {})
+    federated = protocol.get("name") == "fedavg"
+    others = "model" in sections or protocol.get("name") == "central" or "client_model" in protocol
     return {
         "name": "tiny",
         "seed": 5,
@@ -30,7 +35,7 @@ def tiny(**sections):
         "protocol": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6},
         "observers": [COORDINATOR if federated else SINGLE],
         "evaluate": {"every": 2, "metrics": ["hr@5", "ndcg@5"]},
-        "executor": {"name": "reference"},
+        "executor": {"name": "reference" if others else "fused"},
         **sections,
     }
 
