@@ -150,7 +150,7 @@ INSTRUMENTS: dict[str, Callable[[Run], Leak | None]] = {
     "user's data: best MIA (AUC)": membership("user_auc", 0.5, *MEMBERSHIP),
     "gender (balanced accuracy)": attribute("gender"),
     "age (balanced accuracy)": attribute("age"),
-    "item sets: reconstruction (F1)": reconstruction,
+    "item sets (F1 of reconstruction)": reconstruction,
 }
 """Instruments by title, in the order of the columns."""
 
@@ -218,7 +218,9 @@ def levels(runs: Runs) -> Iterator[list[GridCell]]:
         yield [GridCell(part), GridCell(""), *cells, *(GridCell(DASH) for _ in PRICES)]
 
 
-_ROW_IN, _HEAD_IN, _LABEL_IN, _BAR_IN, _FOOT_IN = 0.215, 1.45, 1.75, 0.72, 0.5
+_ROW_IN, _HEAD_IN, _LABEL_IN, _BAR_IN, _FOOT_IN = 0.215, 1.45, 1.72, 0.55, 0.5
+BARS = ("users heard", "Recall@20", "MB sent per node")
+"""Columns drawn as bars."""
 _CAPTION = (
     "Numbers and darkness: leakage in percent of the way from chance (0) to the most that is possible (100), mean over "
     "seeds. Dotted: recall of the most popular items."
@@ -234,12 +236,14 @@ def draw_map(runs: Runs) -> Figure:
     height = _HEAD_IN + _ROW_IN * len(lines) + _FOOT_IN
     figure = Figure(figsize=(PAGE_IN, height))
     left, top, bottom = _LABEL_IN / PAGE_IN, 1 - _HEAD_IN / height, _FOOT_IN / height
-    bars = 2 * (_BAR_IN + 0.12) / PAGE_IN
+    step = (_BAR_IN + 0.14) / PAGE_IN
+    bars = len(BARS) * step
     cells = figure.add_axes((left, bottom, 1 - left - bars - 0.01, top - bottom))
     _draw_cells(cells, lines, runs)
-    for place, title in enumerate(("Recall@20", "MB sent per node")):
-        begin = 1 - bars + place * (_BAR_IN + 0.12) / PAGE_IN
-        axes = figure.add_axes((begin, bottom, _BAR_IN / PAGE_IN, top - bottom), sharey=cells)
+    for place, title in enumerate(BARS):
+        axes = figure.add_axes(
+            (1 - bars + place * step, bottom, _BAR_IN / PAGE_IN, top - bottom), sharey=cells
+        )
         _draw_bars(axes, lines, runs, title)
     add_caption(figure, _CAPTION)
     return figure
@@ -290,7 +294,9 @@ def _draw_bars(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs, 
         axes.axvline(
             float(np.mean(popular)), color="black", linewidth=0.9, linestyle=":"
         ) if popular else None
-    axes.set_title(title.replace(" sent", "\nsent"), loc="left", fontsize=LABEL_PT)
+    axes.set_title(
+        title.replace(" sent per", "\nper").replace(" heard", "\nheard"), loc="left", fontsize=LABEL_PT
+    )
     axes.tick_params(length=0, labelleft=False, labelbottom=False)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
