@@ -15,7 +15,7 @@ from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.trackers import TRACKERS
 
 PERFEDREC = str(ROOT / "scenarios" / "perfedrec_pp.yaml")
-IMPORTED_AS = {"PyYAML": "yaml", "scikit-learn": "sklearn"}
+IMPORTED_AS = {"PyYAML": "yaml", "pycryptodome": "Crypto", "scikit-learn": "sklearn"}
 COME_WITH = {
     "threadpoolctl": "sklearn",
     "llvmlite": "numba",
