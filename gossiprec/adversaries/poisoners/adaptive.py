@@ -27,7 +27,7 @@ from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.rules.aggregators import ModelDelta
 
 
-class AdaptiveOptions(Options):
+class AdaptivePoisonerOptions(Options):
     """Options of the adaptive poisoner."""
 
     evades: Literal["norm", "range", "similarity"] = "range"
@@ -49,7 +49,7 @@ class AdaptiveOptions(Options):
 
 
 @POISONERS.register("adaptive")
-class Adaptive(Poisoner):
+class AdaptivePoisoner(Poisoner):
     """A poisoner that promotes targets to synthetic clients within what the rule keeps.
 
     The clients have the targets among their negatives, as most clients that touch an unpopular item have. Their
@@ -57,8 +57,8 @@ class Adaptive(Poisoner):
     targets' rows. Shared weights get the clients' mean.
     """
 
-    Options = AdaptiveOptions
-    options: AdaptiveOptions
+    Options = AdaptivePoisonerOptions
+    options: AdaptivePoisonerOptions
     needs_labels = False
 
     def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:

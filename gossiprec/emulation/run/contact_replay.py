@@ -285,19 +285,19 @@ class _Models:
             self.rows[node] = total / mass
 
 
-class Round(NamedTuple):
+class ReplayedRound(NamedTuple):
     """A round of a coordinator: the clients of which it has merged an answer, and their updates as rows of the log."""
 
     clients: list[int]
     updates: list[int]
 
 
-def replay_rounds(run: Run, n_users: int) -> tuple[list[Round], I64] | None:
+def replay_rounds(run: Run, n_users: int) -> tuple[list[ReplayedRound], I64] | None:
     """Return the rounds of a coordinator, and how many each client has seen; None if an answer came late.
 
     An answer is late if the coordinator has sent another version since the one that its client trained.
     """
-    rounds: list[Round] = [Round([], [])]
+    rounds: list[ReplayedRound] = [ReplayedRound([], [])]
     seen, trained = np.zeros(n_users + 1, np.int64), [-1] * (n_users + 1)
     carries: dict[int, tuple[int, int, int]] = {}  # sender, version, last update
     for what, node, number in iter_steps(run, n_users + 1):
@@ -305,7 +305,7 @@ def replay_rounds(run: Run, n_users: int) -> tuple[list[Round], I64] | None:
             trained[node] = number
         elif what == "push":
             if node == n_users:
-                rounds.append(Round([], []))
+                rounds.append(ReplayedRound([], []))
             version = len(rounds) - 1 if node == n_users else seen[node]
             carries[number] = (node, int(version), trained[node])
         elif what == "end":

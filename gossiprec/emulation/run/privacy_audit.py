@@ -79,9 +79,8 @@ def audit_privacy(
 ) -> PrivacyAudit:
     """Return the lower bound of the local epsilon of a run's DP-SGD that an attacker's guesses prove.
 
-    Each defended node trains on canaries that a coin puts into its data or leaves out, by the executor, the clipping
-    and the noise of the run. The attacker knows everything but the coins and the noise: it sees each model before and
-    after a local update, and adds up the moves of a canary's row along its gradient.
+    Each defended node trains on canaries that a coin puts into its data, with the run's executor, clipping and noise.
+    The attacker knows all but coins and noise; it adds up how local updates move a canary's row along its gradient.
 
     Parameters
     ----------
@@ -108,9 +107,8 @@ def audit_privacy(
 
     Notes
     -----
-    Items without a canary are trained as in the run, but without negatives, so that a canary is one sample. A canary's
-    row begins at 0 and user rows are long: the gradient is then the canary's row only, and as long as the clip allows.
-    This is the worst start, which a received model may be.
+    The start is the worst, as a received model may be: a canary's row is 0, and user rows are so long that its gradient
+    has the length of the clip. There are no negatives, so that a canary is one sample.
     """
     run = open_run(path)
     scenario = comparable_scenario(run)
@@ -126,12 +124,10 @@ def audit_privacy(
         trials.append(game.play(drawn, trial, updates))
     scores, members = (np.concatenate(part) for part in zip(*trials, strict=True))
     noise, users = game.noise
-    claims = _claims(noise, users, updates)
+    claim = float(_claims(noise, users, updates).max())
     delta = float(np.nanmax(noise.delta[users]))
-    lower, guesses, right = audit_scores(scores, members, delta, confidence)
-    return PrivacyAudit(
-        float(claims.max()), lower, delta, confidence, game.unit, updates, len(members), guesses, right
-    )
+    lower, *counts = audit_scores(scores, members, delta, confidence)
+    return PrivacyAudit(claim, lower, delta, confidence, game.unit, updates, len(members), *counts)
 
 
 def _check_options(updates: int, canaries: int, confidence: float) -> None:
