@@ -28,6 +28,7 @@ def made(folder, policies, **sections):
     training = {"optimizer": "sgd", "batch_size": "full"}
     dataset = {**tiny()["dataset"], "items": 80}
     scenario = tiny(dataset=dataset, protocol=protocol, training=training, observers=[], policies=policies)
+    scenario["executor"] = {"name": "reference"}
     return simulate({**scenario, **sections}, out=folder / "run").path
 
 
