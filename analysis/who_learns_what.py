@@ -238,7 +238,7 @@ def draw_map(runs: Runs) -> Figure:
     left, top, bottom = _LABEL_IN / PAGE_IN, 1 - _HEAD_IN / height, _FOOT_IN / height
     step = (_BAR_IN + 0.14) / PAGE_IN
     bars = len(BARS) * step
-    cells = figure.add_axes((left, bottom, 1 - left - bars - 0.01, top - bottom))
+    cells = figure.add_axes((left, bottom, 1 - left - bars - 0.04, top - bottom))
     _draw_cells(cells, lines, runs)
     for place, title in enumerate(BARS):
         axes = figure.add_axes(
