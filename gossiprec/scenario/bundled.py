@@ -20,7 +20,7 @@ PLACES = {
 KINDS = tuple(PLACES)
 LONG = 100
 """Length in characters above which a sentence is shortened."""
-BASE = re.compile(r"(?:\.\./)+(\w+)\.yaml")
+BASE = re.compile(r"(?:\.\./)+(?:papers/\w+/)?(\w+)\.yaml")
 """Pattern of the path by which a study refers to its base scenario."""
 FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
 """Pattern of the checkout's folders in the text of a scenario."""

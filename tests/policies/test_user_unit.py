@@ -48,7 +48,7 @@ def test_every_local_update_is_clipped_and_noisy(protocol, monkeypatch):
         seen[learner._node, update] = before, row.astype(np.float64) - before
 
     monkeypatch.setattr(_Learner, "train", recorded)
-    prepared = carried_out(scenario(protocol))
+    prepared = carried_out(scenario(protocol, executor={"name": "reference"}))
     sigma = prepared.executor.work.node_settings.update_noise
     assert len(seen) == 12 * (2 if protocol is GOSSIP else 3)
     sent = {}

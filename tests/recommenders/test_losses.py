@@ -170,7 +170,9 @@ def test_correlation_moves_the_items_of_the_step_alone():
     assert sorted(moved.nonzero()[:, 0].tolist()) == sorted(batch["items"].tolist())
 
 
-@pytest.mark.parametrize("name", sorted({*RECOMMENDERS} - {"bil"}))  # whose models are others: test_bil.py
+@pytest.mark.parametrize(
+    "name", sorted({*RECOMMENDERS} - {"bil", "gpfedrec"})
+)  # whose clients hold something else
 @pytest.mark.parametrize("padding", [1, 7, 12])
 def test_padding_changes_neither_the_loss_nor_its_gradient(name, padding):
     recommender = made(name)

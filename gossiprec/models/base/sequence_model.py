@@ -74,12 +74,15 @@ class SequenceModel(Model):
 
     def score(self, p: TensorMap, query: TensorMap) -> Tensor:
         """Return dot products after the ``history``, after the ``previous`` item of each, or after nothing."""
+        import torch
+
         rows, user = p["items"][query["items"]], query["user"]
         if "history" in query:
             return rows @ self.state_after(p, query["history"][None], user)[0]
         if "previous" in query:
             return (rows * self.state_after(p, query["previous"][:, None], user)).sum(-1)
-        return rows @ self.state_after(p, -user.new_ones(1, 1), user)[0]
+        nothing = torch.full((1, 1), -1, device=user.device)  # not from `user`, of which there may be many
+        return rows @ self.state_after(p, nothing, user)[0]
 
     def scores_after(self, p: TensorMap, history: Tensor, user: Tensor) -> Tensor:
         """Return the scores of all items for some users, shape (n, n_items)."""
