@@ -146,6 +146,8 @@ class Measure(ABC):
     sampled : bool
         Whether ``name@K`` ranks each test item among a few sampled items, and ``full_name@K`` among all items;
         otherwise ``name@K`` ranks all items.
+    per_user : bool
+        Whether it has one value per list, if its input is not target ranks; these values are kept user by user.
     needs_features : bool
         Whether it uses attributes of users or items.
     lower_is_better : bool
@@ -154,6 +156,7 @@ class Measure(ABC):
 
     wants: ClassVar[type[Any]] = RelevantRanks
     sampled: ClassVar[bool] = False
+    per_user: ClassVar[bool] = True
     needs_features: ClassVar[bool] = False
     lower_is_better: ClassVar[bool] = False
 

@@ -19,6 +19,7 @@ class Coverage(Measure):
     """
 
     wants = TopItems
+    per_user = False
 
     @staticmethod
     def compute_values(seen: TopItems, k: int) -> F64:

@@ -19,6 +19,7 @@ class ExposureGini(Measure):
     """
 
     wants = TopItems
+    per_user = False
 
     def compute_values(self, seen: TopItems, k: int) -> F64:
         """Return the coefficient, over all items of the data."""

@@ -16,6 +16,7 @@ import yaml
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
+from gossiprec.runs.by_user import read_by_user
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import read_json, read_manifest
 from gossiprec.runs.reader import Columns, EventLog, read_log
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-TABLES = ("metrics", "attacks", "findings", "positions", "users", "items")
+TABLES = ("metrics", "by_user", "attacks", "findings", "positions", "users", "items")
 """Tables of a run in addition to the log's events."""
 ADVERSARIES = "adversaries"
 
@@ -38,8 +39,8 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
     ----------
     run : Run
     name : str
-        ``metrics``, ``attacks``, ``findings``, ``positions``, ``users``, ``items``, ``adversaries``, or a kind of event
-        such as ``message``. A column with several numbers per row becomes a column of lists.
+        ``metrics``, ``by_user``, ``attacks``, ``findings``, ``positions``, ``users``, ``items``, ``adversaries``, or a
+        kind of event such as ``message``. A column with several numbers per row becomes a column of lists.
 
     Raises
     ------
@@ -226,6 +227,17 @@ class Run:
     def metrics(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``metrics.csv``: time, round, metric, value."""
         return run_tables.read_run_table(self.path, run_tables.METRICS)
+
+    @cached_property
+    def by_user(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``metrics_by_user.parquet``: user (a node), time, round, metric, value; without undefined values.
+
+        Raises
+        ------
+        LogError
+            If the run has no such file, as runs of earlier versions, or it cannot be read.
+        """
+        return read_by_user(self.path)
 
     @cached_property
     def attacks(self) -> dict[str, npt.NDArray[Any]]:

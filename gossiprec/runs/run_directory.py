@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.base.registry import Plugins, combined_code_version
 from gossiprec.runs import manifest as manifests
 from gossiprec.runs import run_files, run_tables
+from gossiprec.runs.by_user import UserRow, write_by_user
 from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
 from gossiprec.runs.reader import read_log
@@ -204,6 +205,10 @@ class RunDirectory:
     def write_version(self, arrays: run_tables.Arrays) -> None:
         """Write ``version.npz``: the tables of a coordinator's version, and the popularity of each item."""
         run_tables.write_arrays(self.path / run_files.VERSION, arrays)
+
+    def write_by_user(self, rows: Iterable[UserRow]) -> None:
+        """Write ``metrics_by_user.parquet``; see :func:`gossiprec.runs.by_user.write_by_user`."""
+        write_by_user(self.path, rows)
 
     def write_names(self, users: Sequence[str] | None, items: Sequence[str] | None) -> None:
         """Write ``users.csv`` and ``items.csv``: the data's names of node and item 0, 1, ..., if they have names."""

@@ -206,6 +206,8 @@ class Scenario(ScenarioHeader):
         for key in ("activity_groups", "groups"):
             if getattr(self.evaluate, key) is None:
                 del plain["evaluate"][key]
+        if self.evaluate.by_user == "last":
+            del plain["evaluate"]["by_user"]
         if not self.evaluate.train_loss:
             del plain["evaluate"]["train_loss"]
         for key in ("seconds_per_wake", "stop", "changes"):

@@ -119,6 +119,9 @@ class EvaluateOptions(Options):
     """Number of user groups by activity; the summary reports test metrics for each group."""
     groups: UserGroups | tuple[UserGroups, ...] | None = None
     """Groups of users for which everything is computed, too: {by: gender}, or a list of such."""
+    by_user: Literal["last", "all", "none"] = "last"
+    """Reports at which each user's metrics are kept (metrics_by_user.parquet); last: and the one that validation items
+    choose."""
     train_loss: bool = False
     """Report `train_loss`, the mean over users of the loss on their own training samples (docs/measures.md); not
     available for central training or sharded runs."""

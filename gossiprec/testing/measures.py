@@ -122,6 +122,13 @@ def values_are_shares(case: MeasureCase) -> None:
             )
 
 
+def users_have_values_of_their_own(case: MeasureCase) -> None:
+    """Return one value per list, or set per_user to False; target ranks have values per target."""
+    seen = _input_of(case, _ranks(0))
+    if case.measure.per_user and not isinstance(seen, TargetRanks):
+        assert len(case.values(seen, 3)) == N_USERS, f"Found {len(case.values(seen, 3))} of {N_USERS} lists."
+
+
 def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
     """Have the same mean whatever the order of the users."""
     for seed in range(5):

@@ -77,6 +77,7 @@ def outcome(path):
         "adversaries.npz",
         "hits.npz",
         "positions.csv",
+        "metrics_by_user.parquet",
     ):
         found[name] = (path / name).read_bytes()
     return {**found, "summary": {key: value for key, value in summary.items() if key not in TIMES}}

@@ -12,7 +12,7 @@ import yaml
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
+from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.emulation.scoring.utility_summaries import ActivityGroupMetrics, split_into_groups
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.scenario import load_scenario
@@ -67,10 +67,10 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
         only = replace(split, test=Ragged.sets_from_pairs(*np.array(pairs).T, N_USERS))
         return UtilityEvaluator(only, TESTED[2:], executor, 3).measure(CURRENT)
 
-    utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3, UtilityOptions(keep_users=True))
+    utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3)
     utility.measure(CURRENT)
     activity = ActivityGroupMetrics(split, 3)
-    activity.note(utility.by_user, chosen=False)
+    activity.note(utility.values_of_tested_users, chosen=False)
     groups = activity.summary()["by_activity"]
 
     assert [(g["users"], g["train_min"], g["train_max"]) for g in groups] == [(2, 3, 3), (2, 4, 9), (1, 9, 9)]
@@ -87,9 +87,9 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
 def test_sampled_metrics_are_kept_user_by_user_in_the_order_of_ids():
     """Where one user's model ranks its test items first: nobody else's value moves."""
     split, executor = uneven_split(), executor_for(drawn_split())
-    utility = UtilityEvaluator(split, TESTED, executor, 3, UtilityOptions(keep_users=True))
+    utility = UtilityEvaluator(split, TESTED, executor, 3)
     before = utility.measure(CURRENT)
-    kept = {name: values.copy() for name, values in utility.by_user.items()}
+    kept = {name: values.copy() for name, values in utility.values_of_tested_users.items()}
     assert {name: values.mean() for name, values in kept.items()} == pytest.approx(before)
 
     arena, user = executor.work.arena, 4
@@ -101,25 +101,9 @@ def test_sampled_metrics_are_kept_user_by_user_in_the_order_of_ids():
     items[split.test[user]] = 1.0
     utility.measure(CURRENT)
     place = [0, 1, 3, 4, 6].index(user)
-    for name, values in utility.by_user.items():
+    for name, values in utility.values_of_tested_users.items():
         assert values[place] == 1.0 != kept[name][place]
         assert np.delete(values, place).tolist() == np.delete(kept[name], place).tolist()
-
-
-def test_users_are_not_kept_unless_asked_for():
-    utility = UtilityEvaluator(uneven_split(), TESTED, executor_for(drawn_split()), 3)
-    utility.measure(CURRENT)
-    assert utility.by_user == {}
-
-
-def test_groups_cost_no_ranking():
-    counts = []
-    for keep in (False, True):
-        executor = executor_for(drawn_split())
-        utility = UtilityEvaluator(uneven_split(), TESTED, executor, 3, UtilityOptions(keep_users=keep))
-        utility.measure(CURRENT)
-        counts.append(len(executor.asked))
-    assert counts[0] == counts[1] > 0
 
 
 @pytest.mark.slow

@@ -57,6 +57,7 @@ def finished_run(path):
     run.write_adversaries({"single/ndcg/b0/k5": ([3, 1], [0.25, 1.0])})
     run.write_hits({"single/ndcg/b0/k5": np.array([[3, 0], [1, 2]], np.int32)})
     run.write_version({"items": np.eye(2, dtype=np.float32), "popularity": np.array([3, 1])})
+    run.write_by_user([(1.5, 1, "hr@20", np.array([0, 2]), np.array([1.0, 1 / 3]))])
     run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
     run.write_names(["ann", "bob"], NAMES)
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})
@@ -324,6 +325,7 @@ def test_a_path_that_is_no_folder_is_refused(tmp_path):
         ("adversaries.npz", b"PK", "adversaries"),
         ("adversaries.npz", b"", "adversaries"),
         ("hits.npz", b"PK", "hits"),
+        ("metrics_by_user.parquet", b"PAR1", "by_user"),
     ],
 )
 def test_a_damaged_file_is_named_when_it_is_used_and_not_before(tmp_path, name, content, attribute):

@@ -44,6 +44,7 @@ from gossiprec.emulation.scoring.utility_summaries import (
     BestValidationReport,
     Remarks,
     Tie,
+    UserValues,
     count_nodes_with_few_candidates,
     group_summary,
 )
@@ -163,6 +164,7 @@ class ActiveRun:
         self._activity = (
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )
+        self._by_user = None if evaluate.by_user == "none" else UserValues(keep_all=evaluate.by_user == "all")
         self._ledger = make_ledger(prepared)
         self.recording = EventRecorder(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
@@ -227,6 +229,7 @@ class ActiveRun:
             "partial_views": self.prepared.partial_views,
             "validated": self._validated,
             "activity": self._activity,
+            "by_user": self._by_user,
             "early_stop": self._early_stop,
         }
         return {name: part for name, part in parts.items() if part is not None}
@@ -378,7 +381,9 @@ class ActiveRun:
             )
         chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
         if self._activity:
-            self._activity.note(self._utility.by_user, chosen=chosen)
+            self._activity.note(self._utility.values_of_tested_users, chosen=chosen)
+        if self._by_user:
+            self._by_user.note(self._utility.by_user, time=at, round=round_, chosen=chosen)
         stop = None if tick.last else self._early_stop
         return bool(stop and stop.note(self._utility_now, time=at, round=round_))
 
@@ -489,6 +494,8 @@ class ActiveRun:
         self.directory.add_to_manifest(stopped)
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())
+        if self._by_user:
+            self.directory.write_by_user(self._by_user.rows())
         if prepared.scenario.evaluate.keep_version:
             self.directory.write_version(prepared.coordinator_tables())
         self.directory.write_summary(

@@ -70,8 +70,6 @@ class UtilityOptions:
         Number of threads that score full lists.
     attacked : ndarray of int64, optional
         Items that poisoners promote: if these are the targets, each has a metric of its own, ``er@K[item]``.
-    keep_users : bool
-        Whether :attr:`by_user` is kept.
     groups : sequence of UserGroup
         Groups of users for which each metric is computed, too.
     """
@@ -81,7 +79,6 @@ class UtilityOptions:
     mask: str = "train"
     threads: int = 1
     attacked: I64 | None = None
-    keep_users: bool = False
     groups: Sequence[UserGroup] = ()
 
 
@@ -101,9 +98,9 @@ class UtilityEvaluator:
 
     Attributes
     ----------
-    by_user : dict of str to ndarray of float64, shape (n_users_with_test_items,)
-        Each metric of test items of the models as last measured, user by user, ascending; their means were returned.
-        A metric is missing if its measure does not have one value per list.
+    by_user : dict of str to pair of ndarrays, shape (n_users_with_lists,)
+        Users, ascending, and each one's value (NaN if undefined) of each metric as last measured; their means were
+        returned. A metric is missing if its measure does not have one value per list.
 
     Notes
     -----
@@ -130,8 +127,8 @@ class UtilityEvaluator:
             none if items is None else items for items in (options.targets, options.attacked)
         )
         self._split = split
-        self._keep_users, self._groups = options.keep_users, options.groups
-        self.by_user: dict[str, F64] = {}
+        self._groups = options.groups
+        self.by_user: dict[str, tuple[I64, F64]] = {}
         self._separate_targets: list[int] = targets.tolist() if set(targets) <= set(attacked) else []
         self._executor = executor
         self._threads = ThreadPool(options.threads)
@@ -172,12 +169,27 @@ class UtilityEvaluator:
         self._tied = [part.tied for part in inputs]
         seen = self._joined(inputs) if inputs else self._inputs(*self._scoring(current))
         values = self._metric_values(*seen)
-        if self._keep_users:
-            tested = (
-                (metric.name, values[metric.name]) for metric in self._metrics if metric.uses_test_items
-            )
-            self.by_user = {name: found for name, found in tested if len(found) == len(self._users)}
+        self.by_user = {
+            metric.name: (users, values[metric.name])
+            for metric in self._metrics
+            if metric.measure.per_user and metric.input_type is not TargetRanks
+            for users in [self._users_of(metric, seen[0])]
+            if len(users) == len(values[metric.name])
+        }
         return self._means(values) | self._of_groups(*seen) | self._baselines
+
+    def _users_of(self, metric: MetricSpec, whole: Mapping[type[Any], list[Any]]) -> I64:
+        """Return the user of each list of a metric."""
+        if not metric.full:
+            return self._users
+        return np.concatenate([np.zeros(0, np.int64), *(part.users for part in whole[metric.input_type])])
+
+    @property
+    def values_of_tested_users(self) -> dict[str, F64]:
+        """The values in :attr:`by_user` of metrics of test items that all users with test items have."""
+        tested = (metric.name for metric in self._metrics if metric.uses_test_items)
+        found = {name: self.by_user[name][1] for name in tested if name in self.by_user}
+        return {name: values for name, values in found.items() if len(values) == len(self._users)}
 
     def _of_groups(
         self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
@@ -492,7 +504,6 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
         mask=evaluate.mask,
         threads=thread_count(scenario),
         attacked=attacked,
-        keep_users=evaluate.activity_groups is not None,
         groups=make_groups(scenario, split),
     )
     return UtilityEvaluator(split, evaluate.metrics, prepared.executor, scenario.seed, options)

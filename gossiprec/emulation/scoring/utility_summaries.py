@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.base.arrays import F64
+from gossiprec.base.arrays import F64, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup, split_into_groups
 from gossiprec.measures.metric import ON_VALIDATION, read_metric
 from gossiprec.measures.ranking import CUTOFF, PADDING, nanmean
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_baseline_name
+from gossiprec.runs.by_user import UserRow
 from gossiprec.runs.checkpoint_state import Stateful
 
 
@@ -131,6 +132,37 @@ class ActivityGroupMetrics(Stateful):
             "train_max": int(sizes.max()),
             **{when: {name: m[number] for name, m in means.items()} for when, means in values.items()},
         }
+
+
+class UserValues(Stateful):
+    """The values of metrics of single users at the reports that are kept.
+
+    Parameters
+    ----------
+    keep_all : bool
+        Whether all reports are kept; otherwise the last one and the one that validation items choose.
+    """
+
+    checkpointed = ("users", "reports")
+
+    def __init__(self, *, keep_all: bool) -> None:
+        self._keep_all = keep_all
+        self._users: dict[str, I64] = {}
+        self._reports: list[dict[str, Any]] = []
+
+    def note(self, by_user: Mapping[str, tuple[I64, F64]], *, time: float, round: int, chosen: bool) -> None:
+        """Take a report into account: users and values by metric, and whether it is the best so far."""
+        self._users = {name: users for name, (users, _) in by_user.items()}  # the same at all reports
+        kept = [report for report in self._reports if self._keep_all or (report["chosen"] and not chosen)]
+        values = {name: values for name, (_, values) in by_user.items()}
+        self._reports = [*kept, {"time": time, "round": round, "chosen": chosen, "values": values}]
+
+    def rows(self) -> Iterator[UserRow]:
+        """Yield time, round, metric, users and values of each report and metric, without undefined values."""
+        for report in self._reports:
+            for name, values in report["values"].items():
+                known = ~np.isnan(values)
+                yield report["time"], report["round"], name, self._users[name][known], values[known]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,78 @@
+"""The values of metrics of single users: ``metrics_by_user.parquet``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.errors import LogError
+from gossiprec.runs import run_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+UserRow = tuple[float, int, str, I64, F64]
+"""Virtual time and round of a report, a metric, users (nodes) and their values, both of shape (n,)."""
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    types = {"user": pa.int32(), "time": pa.float64(), "round": pa.int32(), "metric": pa.string()}
+    return pa.schema({**types, "value": pa.float64()})
+
+
+def write_by_user(folder: Path, rows: Iterable[UserRow]) -> None:
+    """Write the values of metrics of single users in one step.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    batches, schema = [], _schema()
+    for time, round_, metric, users, values in rows:
+        same = (np.full(len(users), time), np.full(len(users), round_, np.int32))
+        columns = [users.astype(np.int32), *same, pa.repeat(metric, len(users)), values]
+        batches.append(pa.record_batch([pa.array(column) for column in columns], schema))
+    with run_files.open_replacement(folder / run_files.BY_USER) as file:
+        pq.write_table(pa.Table.from_batches(batches, schema), file, compression="zstd")
+
+
+def read_by_user(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns user, time, round, metric and value.
+
+    Raises
+    ------
+    LogError
+        If the run has no such file, or it is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / run_files.BY_USER
+    if not os.path.lexists(path):
+        raise LogError(
+            f"{folder} has no {run_files.BY_USER}; expected a run that has ended, with evaluate.by_user last or all, "
+            "of a version that writes this file; simulate it again"
+        )
+    try:
+        with run_files.open_to_read(path) as file:
+            table = pq.ParquetFile(file).read(use_threads=False)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    if not table.schema.equals(_schema()) or any(column.null_count for column in table.columns):
+        found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
+        expected = ", ".join(f"{field.name} ({field.type})" for field in _schema())
+        raise LogError(f"cannot read {path}: found columns {found}; expected {expected}, without nulls")
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    return {**columns, "metric": columns["metric"].astype(str)}

@@ -1,0 +1,85 @@
+"""Values of metrics of single users: what is kept of which reports, and how it is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gossiprec.base.errors import LogError
+from gossiprec.emulation import resume, simulate
+from gossiprec.runs import open_run
+from gossiprec.runs.verify import verify_log
+from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.tiny_runs import tiny
+
+METRICS = ["hr@5", "full_ndcg@5", "val_recall@5", "novelty@5", "coverage@5", "exposure_gini@5", "er@5"]
+OF_USERS = METRICS[:4]
+FILE = "metrics_by_user.parquet"
+
+
+def evaluating(**more):
+    return {"every": 1, "metrics": METRICS, "targets": [3], **more}
+
+
+def reports(columns):
+    return sorted({*zip(columns["time"].tolist(), columns["round"].tolist(), strict=True)})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return simulate(often(evaluate=evaluating(by_user="all")), out=tmp_path_factory.mktemp("whole") / "r")
+
+
+def test_the_mean_over_users_is_the_metric_of_each_report(whole):
+    found, metrics = whole.by_user, whole.metrics
+
+    assert reports(found) == reports(metrics)
+    assert list(dict.fromkeys(found["metric"].tolist())) == OF_USERS
+    for time, name, value in zip(metrics["time"], metrics["metric"], metrics["value"], strict=True):
+        if name in OF_USERS:
+            rows = (found["time"] == time) & (found["metric"] == name)
+            assert found["value"][rows].mean() == value
+            assert found["user"][rows].tolist() == list(range(12))
+
+
+def test_it_is_a_table_of_the_run_and_has_a_digest(whole):
+    assert whole.frame("by_user").columns.tolist() == ["user", "time", "round", "metric", "value"]
+    assert whole.table("by_user").num_rows == len(reports(whole.metrics)) * 4 * 12
+    assert FILE in whole.manifest["files"]
+
+
+def test_by_default_the_last_report_is_kept_and_the_one_that_validation_items_choose(whole, tmp_path):
+    run = simulate(often(evaluate=evaluating()), out=tmp_path / "r")
+    chosen, last = run.summary["validated"]["time"], run.summary["virtual_time"]
+    kept = np.isin(whole.by_user["time"], [chosen, last])
+
+    assert chosen < last
+    assert "by_user" not in run.scenario["evaluate"]  # scenarios keep the bytes of earlier versions
+    for name, column in run.by_user.items():
+        assert column.tolist() == whole.by_user[name][kept].tolist()
+
+
+@pytest.mark.parametrize("by_user", ["all", pytest.param("last", marks=pytest.mark.slow)])
+def test_a_resumed_run_has_the_bytes_of_an_unbroken_one(whole, tmp_path, by_user):
+    scenario = often(evaluate=evaluating(by_user=by_user))
+    unbroken = whole if by_user == "all" else simulate(scenario, out=tmp_path / "whole")
+    cut = ended_early(tmp_path / "cut", scenario)
+    assert max(cut.by_user["round"]) < max(unbroken.by_user["round"])
+
+    assert outcome(resume(cut.path).path) == outcome(unbroken.path)
+
+
+def test_runs_without_the_file_say_why_and_a_changed_file_is_found(tmp_path):
+    scenario = tiny(evaluate={"every": 6, "metrics": ["hr@5"], "by_user": "none"}, observers=[])
+    run = simulate(scenario, out=tmp_path / "r")
+    with pytest.raises(
+        LogError, match=f"r has no {FILE}; expected a run that has ended, with evaluate.by_user"
+    ):
+        run.table("by_user")
+
+    pq.write_table(pa.table({"user": [0]}), run.path / FILE)
+    assert any(FILE in fault for fault in verify_log(run.path).faults)
+    with pytest.raises(LogError, match=r"found columns user \(int64\); expected user \(int32\), time"):
+        open_run(run.path).by_user  # noqa: B018 (read on first use)
