@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-TABLES = ("metrics", "by_user", "attacks", "findings", "positions", "users", "items")
+TABLES = ("metrics", "attacks", "findings", "by_user", "positions", "users", "items")
 """Tables of a run in addition to the log's events."""
 ADVERSARIES = "adversaries"
 
@@ -39,7 +39,7 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
     ----------
     run : Run
     name : str
-        ``metrics``, ``by_user``, ``attacks``, ``findings``, ``positions``, ``users``, ``items``, ``adversaries``, or a
+        ``metrics``, ``attacks``, ``findings``, ``by_user``, ``positions``, ``users``, ``items``, ``adversaries``, or a
         kind of event such as ``message``. A column with several numbers per row becomes a column of lists.
 
     Raises
