@@ -185,14 +185,15 @@ def _graphs_of(name: str, protocol: Protocol, request: GraphRequest) -> Iterator
 
 def _in_force(graph: Any, protocol: Protocol) -> Iterator[tuple[str, nx.Graph]]:
     """Yield a scenario's one graph, or each graph of its sequence with the time from which it is used."""
-    from gossiprec.network.overlay.graph_options import GraphSequence, load_graph, load_graph_sequence
+    from gossiprec.network.overlay.graph_options import GraphSequence, load_graph_sequence
+    from gossiprec.network.overlay.poisoner_places import load_placed_graph
 
     context: Any = {"seed": protocol.seed, "key": KEY, "profiles": protocol.profiles}
     if isinstance(graph, GraphSequence):
         starts, graphs = load_graph_sequence(graph, protocol.n_users, **context)
         yield from ((f" from {start:g}", found) for start, found in zip(starts, graphs, strict=True))
     else:
-        yield "", load_graph(graph, protocol.n_users, **context)
+        yield "", load_placed_graph(graph, protocol.n_users, protocol.poisoners, **context)
 
 
 def _star_around(coordinator: int) -> nx.Graph:

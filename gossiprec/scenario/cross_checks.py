@@ -39,6 +39,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
         *_useless_observers(plain["observers"] if nodes_meet_none else (), has_heads=has_heads),
         *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet or has_heads),
         *_sights_without_coordinator(scenario, peers_meet=peers_meet and mode.sends_messages),
+        *_places_without_graph(scenario, plain, peers_meet=peers_meet),
         *_repeated_entries(plain),
         *change_problems(scenario),
         *_units_without_seconds(scenario, plain),
@@ -96,6 +97,24 @@ def _sights_without_coordinator(scenario: Scenario, *, peers_meet: bool) -> Iter
             f"found {scenario.coordinator.sees!r}, but in {scenario.protocol.name} nodes receive models from one "
             "another and no coordinator sums them; use fedavg, or remove the section",
         )
+
+
+def _places_without_graph(
+    scenario: Scenario, plain: dict[str, Any], *, peers_meet: bool
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the places of poisoners, if there is no graph that is fixed during the run."""
+    graph = (plain["protocol"].get("view") or {}).get("graph")
+    if graph and "sequence" not in graph:
+        return
+    why = "peers change during the run" if peers_meet else "with a coordinator poisoners have no neighbours"
+    for index, choice in enumerate(scenario.attackers):
+        for key in ("placement", "edges"):
+            if (value := getattr(choice, key)) is not None:
+                yield (
+                    ("attackers", index, key),
+                    f"found {value!r}, but {why}; expected a fixed graph; use rand-gossip with view.graph, or "
+                    f"remove {key}",
+                )
 
 
 def _evaluation_contradictions(
@@ -318,6 +337,8 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
                 f"found {fraction}, which gives no poisoner for {n_users} users; raise it to "
                 f"{_least(n_users):.2g} or more, or set number: 1 instead",
             )
+        for message in _wrong_edges(entry, n_users):
+            yield ("attackers", index, "edges"), message
     for key in ("policies", "adversaries", "observers"):
         for index, entry in enumerate(plain.get(key, [])):
             yield from _population(entry, (key, index), n_users)
@@ -343,6 +364,18 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
                     f"found {size}, but {found}; a community can have up to half of the {n_users} users; "
                     f"lower it to {most} or less, or use more users",
                 )
+
+
+def _wrong_edges(entry: dict[str, Any], n_users: int) -> Iterator[str]:
+    """Check the attack edges of an entry against the numbers of its poisoners and of users."""
+    edges, count = entry["edges"], entry["number"]
+    if edges is None:
+        return
+    count = poisoner_count(entry["fraction"], n_users) if count is None else count
+    if edges > n_users:
+        yield f"found {edges}, but there are only {n_users} users, each with at most one attack edge; lower it"
+    elif edges < count:
+        yield f"found {edges} for {count} poisoners; expected an edge for each; raise it, or use fewer poisoners"
 
 
 def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyPath, str]]:

@@ -104,12 +104,21 @@ class AttackerChoice(RegisteredChoice):
     """Factor applied to the poisoned update."""
     clip: float | None = Field(default=None, gt=0)
     """Largest norm of the delta of an item row; null: no limit."""
+    placement: Literal["random", "degree", "betweenness"] | None = None
+    """Places in a fixed graph: drawn, or the most central ones; null: the last ones, by node id."""
+    edges: int | None = Field(default=None, ge=1, le=10**6)
+    """Links to users of Sybils outside the graph; null: poisoners are nodes of the graph."""
 
     @model_validator(mode="after")
     def _counted_once(self) -> AttackerChoice:
         if (self.fraction is None) == (self.number is None):
             found = "neither" if self.fraction is None else "both"
             raise ValueError(f"found {found} of fraction and number; expected exactly one of them")
+        if self.placement and self.edges:
+            raise ValueError(
+                "found both placement and edges, but Sybils with attack edges have no place in the graph of the "
+                "others; remove one of them"
+            )
         return self
 
 

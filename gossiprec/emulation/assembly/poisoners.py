@@ -21,6 +21,7 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.models import Layout, Model
 from gossiprec.models.feeds import Feed
+from gossiprec.network.overlay import PoisonerPlaces
 from gossiprec.network.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.cross_checks import poisoner_count
@@ -62,6 +63,16 @@ def _count(choice: AttackerChoice, n_users: int) -> int:
         return choice.number
     assert choice.fraction is not None, "a choice has one of the two"
     return poisoner_count(choice.fraction, n_users)
+
+
+def poisoner_places(scenario: Scenario, n_users: int) -> tuple[PoisonerPlaces, ...]:
+    """Return the places of all poisoners in a fixed graph; none if the scenario places none of them."""
+    places, first = [], n_users
+    for choice in scenario.attackers:
+        nodes = np.arange(first, first + _count(choice, n_users))
+        places.append(PoisonerPlaces(nodes, choice.placement, choice.edges))
+        first += len(nodes)
+    return tuple(places) if any(group.placement or group.edges for group in places) else ()
 
 
 def add_poisoners(split: Split, count: int) -> Split:

@@ -26,7 +26,7 @@ from gossiprec.emulation.assembly.network_setup import (
     make_engine_conditions,
     trains_on_event,
 )
-from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners
+from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners, poisoner_places
 from gossiprec.emulation.assembly.user_groups import check_evaluation
 from gossiprec.emulation.estimate.memory import (
     MIB,
@@ -425,6 +425,7 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
         profiles=UserProfiles.of(everyone),
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
+    protocol.poisoners = poisoner_places(scenario, split.n_users)
     return protocol
 
 

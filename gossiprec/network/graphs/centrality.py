@@ -261,8 +261,13 @@ def place_colluders(
         raise ValueError(f"found victim {victim}, must be from 0 to {n - 1}")
     if not 1 <= size <= n - (victim is not None):
         raise ValueError(f"found {size} colluders, must be from 1 to {n - (victim is not None)}")
-    order = order_by_eclipse(contacts, victim) if victim is not None else _ORDERS[how](contacts, seed)
+    order = order_by_eclipse(contacts, victim) if victim is not None else order_nodes(contacts, how, seed)
     return np.sort(order[:size])
+
+
+def order_nodes(contacts: Matrix, how: str, seed: int) -> I64:
+    """Return all nodes in the order of a placement other than ``eclipse``; see :func:`place_colluders`."""
+    return _ORDERS[how](contacts, seed)
 
 
 def count_senders_reached(contacts: Matrix, members: npt.NDArray[np.integer]) -> int:

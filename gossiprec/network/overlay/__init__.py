@@ -74,6 +74,26 @@ def _homes(check_ins: CheckIns) -> F64:
 
 
 @dataclass(frozen=True)
+class PoisonerPlaces:
+    """The places of some poisoners in a fixed graph.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64
+        Their ids, above those of all users.
+    placement : str or None
+        The measure by which they take the first places: ``random``, ``degree`` or ``betweenness``; None leaves the
+        places of their ids.
+    edges : int or None
+        Number of links to users, if they are Sybils outside the graph of the others; None if they are nodes of it.
+    """
+
+    nodes: I64
+    placement: str | None = None
+    edges: int | None = None
+
+
+@dataclass(frozen=True)
 class OverlayContext:
     """The inputs of an overlay.
 
@@ -87,6 +107,8 @@ class OverlayContext:
         Times at which nodes are online.
     profiles : UserProfiles or None
         Profiles of the nodes' users; None if they are unknown.
+    poisoners : tuple of PoisonerPlaces
+        All poisoners, in the order of their ids, if the scenario places some of them.
     """
 
     n_nodes: int
@@ -94,6 +116,7 @@ class OverlayContext:
     seed: int
     availability: Availability
     profiles: UserProfiles | None = None
+    poisoners: tuple[PoisonerPlaces, ...] = ()
 
 
 @old_members(missed="on_missed_wake")

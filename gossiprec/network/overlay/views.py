@@ -23,9 +23,9 @@ from gossiprec.network.overlay.graph_options import (
     KINDS,
     Graph,
     GraphSequence,
-    load_graph,
     load_graph_sequence,
 )
+from gossiprec.network.overlay.poisoner_places import load_placed_graph
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
 
@@ -383,6 +383,6 @@ def make_graph_views(graph: Graph, setting: OverlayContext, *, key: str) -> Grap
     if isinstance(graph, GraphSequence):
         starts, drawn = load_graph_sequence(graph, setting.n_nodes, **inputs)
     else:
-        starts, drawn = [0.0], [load_graph(graph, setting.n_nodes, **inputs)]
+        starts, drawn = [0.0], [load_placed_graph(graph, setting.n_nodes, setting.poisoners, **inputs)]
     in_each = [graphs.out_neighbors(found) for found in drawn]
     return GraphViews(starts, in_each, fanout=setting.fanout, seed=setting.seed)

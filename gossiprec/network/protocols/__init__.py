@@ -16,7 +16,7 @@ from gossiprec.base.errors import MovedWarning, ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.base.registry import Registry
 from gossiprec.compute.plan.tape import Behaviour
-from gossiprec.network.overlay import UserProfiles
+from gossiprec.network.overlay import PoisonerPlaces, UserProfiles
 from gossiprec.network.protocols.messages import Message, Reaction, Send
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
@@ -68,6 +68,9 @@ class Protocol(ABC):
     """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
     seconds_per_wake: float | None = None
     """Seconds of one unit of virtual time, from the scenario; None if it does not state them."""
+
+    poisoners: tuple[PoisonerPlaces, ...] = ()
+    """All poisoners among the users, if the scenario places some of them in a fixed graph."""
 
     def __init__(
         self,

@@ -115,7 +115,9 @@ class RandGossip(Gossip):
     @functools.cached_property
     def _views(self) -> Views:
         view, fanout = self.options.view, self.options.fanout
-        setting = OverlayContext(self.n_users, fanout, self.seed, self.availability, self.profiles)
+        setting = OverlayContext(
+            self.n_users, fanout, self.seed, self.availability, self.profiles, self.poisoners
+        )
         if isinstance(view, StaticViewOptions):
             return make_graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ContactViewOptions):
