@@ -27,6 +27,7 @@ COMMANDS = {
     "rerun": "runs",
     "runs": "runs",
     "diff": "runs",
+    "compare": "runs",
     "counterfactual": "counterfactual",
     "influence": "counterfactual",
     "unlearn": "counterfactual",

@@ -1,4 +1,4 @@
-"""``gossiprec runs``, ``diff`` and ``rerun``: a list of runs, what differs between two, and one with changes."""
+"""``gossiprec runs``, ``diff``, ``compare`` and ``rerun``: lists, differences and tests of runs, and a run again."""
 
 from __future__ import annotations
 
@@ -144,6 +144,50 @@ def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[A
         click.echo(f"{part}:")
         rows = [[f"  {key}", *map(_cell, both), _change(*both)] for key, both in differing.items()]
         _print_aligned([["", str(run), str(other), "change" if any(row[-1] for row in rows) else ""], *rows])
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("others", metavar="OTHER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@JSON
+def compare(run: Path, others: tuple[Path, ...], as_json: bool) -> None:
+    """Test over users whether the metrics of runs differ from those of RUN.
+
+    \b
+    gossiprec compare runs/rand-gossip-s1 runs/rand-gossip-s1-policies-share-less
+
+    For each metric of users at the last report: the mean difference with a 95 % interval (bootstrap over users), and
+    Wilcoxon's test of signed ranks, corrected by Holm's method for the number of tests. Runs must be on the same data.
+    """  # noqa: D301
+    from gossiprec.runs import open_run
+    from gossiprec.runs.paired_tests import compare_users
+
+    found = compare_users(open_run(run), [open_run(other) for other in others])
+    with ignore_closed_pipe():
+        if as_json:
+            click.echo(json.dumps([vars(test) for test in found]))
+            return
+        head = [
+            "run",
+            "metric",
+            "users",
+            "mean",
+            f"of {run}",
+            "difference",
+            "95 % interval",
+            "p",
+            "p by Holm",
+        ]
+        rows = [
+            [
+                *(test.run, test.metric, f"{test.users:,}", _cell(test.second), _cell(test.first)),
+                *(f"{test.second - test.first:+.4g}", f"{test.low:+.4g} to {test.high:+.4g}"),
+                *(f"{test.p_value:.2g}", f"{test.holm:.2g}"),
+            ]
+            for test in found
+        ]
+        _print_aligned([head, *rows])
+        click.echo("These are tests over the users of single runs; other seeds can differ by more.")
 
 
 def _change(left: Any, right: Any) -> str:

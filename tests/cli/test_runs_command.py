@@ -1,13 +1,16 @@
-"""`gossiprec runs`, `diff` and `rerun`."""
+"""`gossiprec runs`, `diff`, `compare` and `rerun`."""
 
 import json
 import shutil
 
+import numpy as np
 import pytest
+from scipy.stats import bootstrap, wilcoxon
 
 from gossiprec import simulate
 from gossiprec.cli.main import exit_code
 from gossiprec.runs import open_run
+from gossiprec.runs.paired_tests import correct_by_holm
 from gossiprec.runs.run_list import compare_runs, find_runs, list_runs, read_scenario
 from tests.emulation.tiny_runs import tiny
 
@@ -122,6 +125,37 @@ def test_a_comparison_has_scenario_data_and_results(folder, capsys):
     assert "code: the same" in out
     assert out.split("scenario:")[1].splitlines()[2].split() == ["seed", "5", "6"]
     assert printed(capsys, "diff", folder / "a", folder)[0] == 2
+
+
+@pytest.mark.slow
+def test_runs_are_compared_user_by_user(folder, capsys):
+    pair = folder / "a", folder / "study/runs/c"
+    status, out, _ = printed(capsys, "compare", *pair, pair[0], "--json")
+    found = json.loads(out)
+    first, second = (open_run(path).by_user for path in pair)
+    assert (status, [test["metric"] for test in found]) == (0, ["hr@5", "ndcg@5"] * 2)
+    for test in found[:2]:
+        one, other = (each["value"][each["metric"] == test["metric"]] for each in (first, second))
+        assert (test["users"], test["first"], test["second"]) == (12, one.mean(), other.mean())
+        assert test["p_value"] == wilcoxon(other - one).pvalue
+        interval = bootstrap([other - one], np.mean, method="percentile", rng=7).confidence_interval
+        assert [test["low"], test["high"]] == pytest.approx([*interval], abs=0.01)
+        assert test["holm"] == min(1.0, max(4 * test["p_value"], min(t["p_value"] for t in found) * 4))
+    assert all(test["low"] == test["high"] == 0 and test["holm"] == 1 for test in found[2:])
+    assert "hr@5" in printed(capsys, "compare", *pair)[1].splitlines()[1]
+
+
+def test_p_values_are_corrected_for_their_number():
+    np.testing.assert_allclose(correct_by_holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
+
+
+def test_runs_that_cannot_be_compared_say_why(folder, tmp_path, capsys):
+    status, out, err = printed(capsys, "compare", folder / "a", folder / "b")
+    assert (status, out) == (2, "")
+    assert "expected the same data and split" in err
+    older = shutil.copytree(folder / "a", tmp_path / "a")
+    (older / "metrics_by_user.parquet").unlink()
+    assert "has no metrics_by_user.parquet" in printed(capsys, "compare", folder / "a", older)[2]
 
 
 def test_a_rerun_takes_changes(folder, capsys):
