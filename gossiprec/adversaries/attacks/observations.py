@@ -226,7 +226,7 @@ class Observations:
         return np.asarray(self.raw.rows[self.rows[:, None, None], columns], np.float32)
 
     def own_model(self, k: int) -> F32:
-        """Return the receiver's version before delivery number k was merged, shape (size,)."""
+        """Return the receiver's version before the merge that holds delivery number k, shape (size,)."""
         source = self._merges.program.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
 
