@@ -186,7 +186,7 @@ def leak_reader(title: str, part: str) -> Callable[[Run], float | None]:
 
 
 def leak(runs: Runs, experiment: str, title: str, part: str = "value") -> PerSeed:
-    """Return what an instrument finds, by seed."""
+    """Return the findings of an instrument by seed."""
     return read_by_seed(runs.get(experiment, {}), leak_reader(title, part))
 
 

@@ -211,7 +211,7 @@ def test_spattack_sends_one_noise_or_undoes_the_last_change():
     few = Player("spattack", items=4).push(first)
     np.testing.assert_allclose(few[few.any(axis=1)], noise[few.any(axis=1)], rtol=1e-6)
     assert np.count_nonzero(few.any(axis=1)) == 4
-    assert not few[np.arange(N_ITEMS) % 7 == 0].any()  # nobody has them
+    assert not few[np.arange(N_ITEMS) % 7 == 0].any()  # no user has them
 
 
 @pytest.mark.parametrize("sign", [1, -1])
