@@ -423,7 +423,7 @@ class InboxReducer:
             sums = self._secure.sums
             found["secure_sums"] = {
                 **self._secure.rounds.counts, "clipped": totals["n_clipped"], "bits": sums.settings.modulus.k,
-                "vector_bytes": sums.settings.vector_bytes,
+                "vector_bytes": sums.settings.vector_bytes, "masked": sums.settings.masks,
             }  # fmt: skip
         small, items = self._small_items()
         if small:

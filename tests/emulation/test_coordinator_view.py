@@ -116,7 +116,10 @@ def test_masks_threads_and_shards_change_no_byte(mode, tmp_path):
     whole = outcome(simulate({**scenario, "executor": {**FAST, "threads": 2}}, out=tmp_path / "whole").path)
     assert whole["summary"]["secure_sums"]["recovered"] > 0
     unmasked = {**scenario, "coordinator": {**SUMS, "masks": False}}
-    assert outcome(simulate(unmasked, out=tmp_path / "unmasked").path) == whole
+    plain = outcome(simulate(unmasked, out=tmp_path / "unmasked").path)
+    assert not plain["summary"]["secure_sums"]["masked"]
+    plain["summary"]["secure_sums"]["masked"] = True
+    assert plain == whole
     shards = simulate(divided(scenario, 2), out=tmp_path / "shards", make_shard_group=Threads)
     found = outcome(shards.path)
     assert {name: found[name] for name in ("digest", "attacks.csv", "metrics.csv")} == {
@@ -205,7 +208,7 @@ def test_rounds_with_too_few_answers_are_skipped_and_noted(tmp_path):
     summary = json.loads((run.path / "summary.json").read_text())
     assert summary["secure_sums"] | {"clipped": 0} == {
         "rounds": 8, "skipped": 7, "requested": 48, "dropped": 42, "recovered": 0, "clipped": 0, "bits": 24,
-        "vector_bytes": 990,
+        "vector_bytes": 990, "masked": True,
     }  # fmt: skip
     assert any(
         note.startswith("7 of 8 rounds were skipped, because fewer clients") for note in summary["notes"]
