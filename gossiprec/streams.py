@@ -46,9 +46,17 @@ class _UnreadPipe(io.FileIO):
 
 
 def is_unread(error: BaseException) -> bool:
-    """Return whether an error means that the reader of standard output has gone; click and rich exit for it."""
-    cause = error.__context__ if isinstance(error, SystemExit) else error
-    return isinstance(cause, BrokenPipeError)
+    """Return whether an error means that the reader of standard output has gone; click and rich exit for it.
+
+    click 8.5 exits without a context; it exits for nothing else when it does not run as a program of its own.
+    """
+    if not isinstance(error, SystemExit):
+        return isinstance(error, BrokenPipeError)
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    module = "" if at is None else str(at.tb_frame.f_globals.get("__name__"))
+    return isinstance(error.__context__, BrokenPipeError) or module.startswith("click.")
 
 
 def silence(descriptor: int) -> None:

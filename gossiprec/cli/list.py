@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from gossiprec.cli.columns import aligned, hang, terminal_width
 from gossiprec.cli.options import JSON
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def _kinds() -> Output:
     known = {kind: [*get_registry(kind)] for kind in KINDS} | {
         kind: [*bundled_files(kind)] for kind in SHIPPED
     }
-    return known, (f"{kind:12} {len(names):3}  {', '.join(names)}" for kind, names in known.items())
+    rows = [(kind, f"{len(names):3}", ", ".join(names)) for kind, names in known.items()]
+    return known, aligned(rows, terminal_width())
 
 
 def _members(kind: str) -> Output:
@@ -78,10 +80,8 @@ def _shipped(kind: str) -> Output:
     from gossiprec.scenario.bundled import bundled_files
 
     found = bundled_files(kind)
-    width = max(map(len, found))
-    return {name: one.summary for name, one in found.items()}, (
-        f"{name:{width}}  {one.summary}" for name, one in found.items()
-    )
+    summaries = {name: one.summary for name, one in found.items()}
+    return {**summaries}, aligned([*summaries.items()], terminal_width())
 
 
 def _text(one: BundledFile) -> Output:
@@ -93,16 +93,16 @@ def _text(one: BundledFile) -> Output:
 def format_members(members: Iterable[RegisteredThing]) -> Iterator[str]:
     """Yield a line for each member."""
     rows = [(m.name, m.origin, f"broken: {m.problem}" if m.problem else m.summary) for m in members]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    yield from (f"{name:{widths[0]}}  {origin:{widths[1]}}  {text}" for name, origin, text in rows)
+    return aligned(rows, terminal_width())
 
 
 def _page(member: RegisteredThing, options: Iterable[OptionInfo]) -> Iterator[str]:
+    width = terminal_width()
     yield f"{member.name} ({member.origin})"
-    yield f"  {member.summary}"
+    yield hang("  ", member.summary, width)
     for option in options:
         yield ""
         ends = "required" if option.required else json.dumps(option.default)
-        yield f"  {option.key:20} {option.type}  [{ends}]"
+        yield hang(f"  {option.key:20} ", f"{option.type}  [{ends}]", width)
         if option.description:
-            yield f"  {'':20} {option.description}"
+            yield hang(f"  {'':20} ", option.description, width)

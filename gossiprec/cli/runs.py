@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gossiprec.cli.columns import fits, print_table
 from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, SET, OutputOptions, collect_options
 from gossiprec.cli.progress import ignore_closed_pipe
 
@@ -76,10 +77,11 @@ def runs(
             ]
             click.echo(json.dumps(facts, default=str))
         else:
-            _print_list(rows, keys, len(found))
+            _print_list(rows, keys, len(found), requested=bool(columns))
 
 
-def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int) -> None:
+def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int, *, requested: bool) -> None:
+    """Print the list; on a narrow terminal, keys that differ are left out unless requested."""
     from gossiprec.runs.run_list import FACTS
 
     count = f"{len(rows):,} run{'' if len(rows) == 1 else 's'}"
@@ -91,10 +93,16 @@ def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int) -> No
     click.echo(f"{count}{f'; in all: {common}' if common else ''}")
     if not rows:
         return
-    shown = keys[:MOST_COLUMNS]
     heads = [name for name in FACTS if name not in same and values[name] != {"None"}]
-    cells = [[str(row.path), *(_cell(row.value(name)) for name in (*heads, *shown))] for row in rows]
-    _print_aligned([["run", *heads, *shown], *cells])
+
+    def table(shown: Sequence[str]) -> list[list[str]]:
+        cells = ([str(row.path), *(_cell(row.value(name)) for name in (*heads, *shown))] for row in rows)
+        return [["run", *heads, *shown], *cells]
+
+    shown = list(keys[:MOST_COLUMNS])
+    while shown and not requested and not fits(table(shown)):
+        shown.pop()
+    print_table(table(shown))
     if len(keys) > len(shown):
         rest = ", ".join(keys[len(shown) : len(shown) + 10])
         click.echo(f"{len(keys) - len(shown)} more keys differ; show them with --column: {rest}")
@@ -102,13 +110,6 @@ def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int) -> No
 
 def _cell(value: Any) -> str:
     return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _print_aligned(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of cells in columns as wide as their widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @click.command()
@@ -143,7 +144,7 @@ def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[A
             continue
         click.echo(f"{part}:")
         rows = [[f"  {key}", *map(_cell, both), _change(*both)] for key, both in differing.items()]
-        _print_aligned([["", str(run), str(other), "change" if any(row[-1] for row in rows) else ""], *rows])
+        print_table([["", str(run), str(other), "change" if any(row[-1] for row in rows) else ""], *rows])
 
 
 @click.command()
@@ -186,7 +187,7 @@ def compare(run: Path, others: tuple[Path, ...], as_json: bool) -> None:
             ]
             for test in found
         ]
-        _print_aligned([head, *rows])
+        print_table([head, *rows])
         click.echo("These are tests over the users of single runs; other seeds can differ by more.")
 
 

@@ -63,7 +63,7 @@ def simulate(
     dry_run: bool,
     **short: str | int | None,
 ) -> None:
-    """Run the scenario file SCENARIO.
+    """Run the scenario file SCENARIO; - reads it from standard input.
 
     \b
     gossiprec init rand_gossip

@@ -127,7 +127,7 @@ class PushContext:
         The receivers of the push, each once, in the order of sending.
     cohort : ndarray of int64, shape (n_clients,)
         With a coordinator, the clients that it sent this version to together with the node, ascending; empty in gossip,
-        where no node knows with which others its message will be merged.
+        if no node knows with which others its message will be merged.
     memory : ndarray of float32, shape (n_numbers,)
         What the transform or forgery has written there at the node's pushes so far, zero at first, if it keeps a
         memory; else empty. Encoding may change it.

@@ -36,7 +36,7 @@ class ChunksOptions(Options):
 
 
 class Pieces(RowTransform):
-    """A transform that sends receiver number i of a push piece i + s, where s is drawn for each push."""
+    """A transform that sends receiver number i of a push piece i + s; s is drawn for each push."""
 
     is_partial = True
     per_receiver = True

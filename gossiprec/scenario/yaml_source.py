@@ -8,6 +8,7 @@ mappings are allowed.
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from gossiprec.base.inputs import read_regular_file
 from gossiprec.scenario.bundled import STUDIES, bundled_files, present_path_of
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_path, format_value
 
+STDIN = "-"
+"""The path of standard input."""
 MAX_BYTES = 512 * 1024
 MAX_VALUES = 100_000
 MAX_DEPTH = 40
@@ -52,13 +55,17 @@ class SourceLayer:
 
 
 def read_file(path: Path, problems: Problems) -> SourceLayer:
-    """Read a scenario file; a bundled scenario is also found by its old path, with a warning.
+    """Read a scenario file, or stdin if the path is ``-``.
+
+    A bundled scenario is also found by its old path, with a warning.
 
     Raises
     ------
     ScenarioError
         If the file cannot be opened, or is not text, or not YAML.
     """
+    if str(path) == STDIN:
+        return _read_stdin(problems)
     try:
         raw = read_regular_file(path, most_bytes=MAX_BYTES, error=ScenarioError)
     except FileNotFoundError:
@@ -69,13 +76,25 @@ def read_file(path: Path, problems: Problems) -> SourceLayer:
         return read_file(moved, problems)
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return _read_bytes(raw, str(path), problems)
+
+
+def _read_stdin(problems: Problems) -> SourceLayer:
+    """Read the YAML that another program writes: ``generate | gossiprec simulate -``."""
+    raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise ScenarioError(f"standard input: more than {MAX_BYTES} bytes; expected a scenario or a study")
+    return _read_bytes(raw, "standard input", problems)
+
+
+def _read_bytes(raw: bytes, source: str, problems: Problems) -> SourceLayer:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise ScenarioError(f"{path}: not a text file; expected YAML in UTF-8")
-    return read_yaml_text(text, str(path), problems)
+        raise ScenarioError(f"{source}: not a text file; expected YAML in UTF-8")
+    return read_yaml_text(text, source, problems)
 
 
 def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool = True) -> SourceLayer:

@@ -1,11 +1,14 @@
 """Standard streams that are closed, or that nothing reads any more: a run is not lost by them."""
 
+import io
 import json
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from calls import QUICK, ROOT, SMOKE, environment
+from calls import QUICK, ROOT, SMOKE, environment, invoke
 
 GOSSIPREC = f"{sys.executable} -m gossiprec"
 
@@ -47,6 +50,25 @@ def test_a_reader_that_goes_early_ends_no_run(pipe, simulate, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_listing_may_be_read_in_part(tmp_path):
-    ended = shell(f"{GOSSIPREC} scenario schema | head -1; echo ${{PIPESTATUS[0]}}", tmp_path)
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+def test_a_listing_may_be_read_in_part_or_not_at_all(reader, tmp_path):
+    ended = shell(f"{GOSSIPREC} scenario schema | {reader}; echo ${{PIPESTATUS[0]}}", tmp_path)
     assert (ended.stdout.splitlines()[-1], ended.stderr) == ("0", "")
+
+
+def test_a_scenario_may_come_from_standard_input(monkeypatch, capsys):
+    def given(text):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+        return invoke(capsys, "scenario", "show", "-")
+
+    assert given(Path(SMOKE).read_bytes()) == invoke(capsys, "scenario", "show", SMOKE)
+    for text, found in {
+        b"": "is empty",
+        b"a: [": "not valid YAML",
+        b"\0": "not a text",
+        b"#" * 600_000: "bytes",
+    }.items():
+        code, out, err = given(text)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: standard input")
+        assert found in err

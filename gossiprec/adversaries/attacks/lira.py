@@ -11,7 +11,7 @@ The online attack with a fixed variance, which the paper uses if there are few m
 the logarithms of two normal densities, as in the code. (A distribution function in place of a density ranks by another
 statistic: LeakPro, pull request 450.) Points that are left open, or differ because examples are items
 (:mod:`~gossiprec.adversaries.attacks.reference_models`): means are those of an item, with the mean over all items as
-one more score, where the code has medians; the variance is that around the items' means, not that of all scores. The
+one more score (the code has medians); the variance is that around the items' means, not that of all scores. The
 confidence that the paper rescales to a logit is a logit here from the start.
 """
 

@@ -1,0 +1,36 @@
+"""Tables on terminals of any width wrap at words; what goes into a file or a pipe stays on one line."""
+
+import pytest
+from calls import invoke
+
+from gossiprec.cli import columns
+
+ROWS = [("run", "what differs"), ("a/b", "one two three four five six seven eight nine ten"), ("c", "")]
+
+
+def test_the_last_column_wraps_below_its_own_beginning():
+    assert [*columns.aligned(ROWS, 30)] == [
+        "run  what differs",
+        "a/b  one two three four five\n     six seven eight nine ten",
+        "c",
+    ]
+    assert [*columns.aligned(ROWS)][1] == "a/b  one two three four five six seven eight nine ten"
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("what", [(), ("aggregators",), ("models", "gmf"), ("scenarios",)])
+def test_lists_keep_to_the_width_of_the_terminal_and_lose_no_word(what, width, monkeypatch, capsys):
+    _, in_a_file, _ = invoke(capsys, "list", *what)
+    monkeypatch.setattr("gossiprec.cli.list.terminal_width", lambda: width)
+    _, wrapped, _ = invoke(capsys, "list", *what)
+    assert wrapped.split() == in_a_file.split()
+    assert all(len(line) <= width or len(line.split()) == 1 for line in wrapped.splitlines())
+
+
+def test_a_table_that_is_too_wide_wraps_its_cells(monkeypatch, capsys):
+    monkeypatch.setattr(columns, "terminal_width", lambda: 30)
+    assert not columns.fits(ROWS)
+    columns.print_table(ROWS)
+    out = capsys.readouterr().out
+    assert out.split() == " ".join(" ".join(row) for row in ROWS).split()
+    assert max(map(len, out.splitlines())) <= 30
