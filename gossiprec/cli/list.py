@@ -21,8 +21,15 @@ if TYPE_CHECKING:
     """The JSON form and the text lines of an output."""
 
 
+def _complete_kind(context: click.Context, parameter: click.Parameter, typed: str) -> Iterable[str]:
+    """Return the kinds that begin with what was typed."""
+    from gossiprec.scenario import bundled, registries
+
+    return [kind for kind in (*registries.KINDS, *bundled.KINDS) if kind.startswith(typed)]
+
+
 @click.command()
-@click.argument("kind", required=False)
+@click.argument("kind", required=False, shell_complete=_complete_kind)
 @click.argument("name", required=False)
 @JSON
 def list(kind: str | None, name: str | None, as_json: bool) -> None:

@@ -41,6 +41,8 @@ COMMANDS = {
     "log": "log",
     "data": "data",
     "list": "list",
+    "doctor": "doctor",
+    "completion": "completion",
 }
 """The module of this package that holds each command, by the name of the command."""
 

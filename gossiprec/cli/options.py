@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]
@@ -19,6 +20,11 @@ JSON_SUMMARY = click.option(
 NO_PLOTS = click.option("--no-plots", is_flag=True, help="Do not draw figures at the end.")
 QUIET = click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 REPLACE = click.option("--overwrite", is_flag=True, help="Overwrite the file if it exists.")
+
+
+def complete_files(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Let the shell complete names of files."""
+    return [CompletionItem(typed, type="file")]
 
 
 def _begin_plain_cells(context: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gossiprec.cli.options import SET
+from gossiprec.cli.options import SET, complete_files
 
 
 @click.group()
@@ -16,7 +16,7 @@ def scenario() -> None:
 
 
 @scenario.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_files)
 @SET
 @click.pass_context
 def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
@@ -38,7 +38,7 @@ def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, 
 
 
 @scenario.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=complete_files)
 @SET
 def show(file: str, overrides: tuple[str, ...]) -> None:
     """Print FILE with preset, overrides and defaults applied.
@@ -86,8 +86,15 @@ def schema(out: Path | None, study: bool) -> None:
         raise click.FileError(str(out), error.strerror or str(error)) from None
 
 
+def _complete_bundled(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    """Return the names of bundled scenarios and studies that begin with what was typed."""
+    from gossiprec.scenario.bundled import KINDS, bundled_files
+
+    return [name for kind in KINDS for name in bundled_files(kind) if name.startswith(typed)]
+
+
 @click.command()
-@click.argument("name", default="rand_gossip")
+@click.argument("name", default="rand_gossip", shell_complete=_complete_bundled)
 @click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def init(name: str, force: bool) -> None:
     """Write the bundled scenario or study NAME to the current directory.

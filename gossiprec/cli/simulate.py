@@ -22,6 +22,7 @@ from gossiprec.cli.options import (
     TRACK,
     OutputOptions,
     collect_options,
+    complete_files,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @SAFE_CSV
-@click.argument("scenario", metavar="SCENARIO")
+@click.argument("scenario", metavar="SCENARIO", shell_complete=complete_files)
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set seed=N.")
 @click.option("--threads", type=click.IntRange(min=1), help="Short for --set executor.threads=N.")

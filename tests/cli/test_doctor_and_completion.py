@@ -1,0 +1,102 @@
+"""``gossiprec doctor`` names what slows runs down, and ``gossiprec completion`` makes shells complete its words."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calls import environment, invoke
+
+from gossiprec.cli.completion import RC_FILES
+
+
+@pytest.fixture
+def found(capsys, monkeypatch):
+    def call(**patched):
+        for name, value in patched.items():
+            monkeypatch.setattr(f"gossiprec.base.machine.{name}", lambda *_, value=value: value)
+        code, out, err = invoke(capsys, "doctor", "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return call
+
+
+def test_the_doctor_names_what_is_there(found, capsys):
+    facts = found()
+    code, text, _ = invoke(capsys, "doctor")
+    assert code == 0
+    assert {line.split()[0] for line in text.splitlines()} >= {
+        "cores",
+        "memory",
+        "kernels",
+        "torch",
+        "extras",
+    }
+    assert facts["torch"].split(",")[0] == __import__("torch").__version__
+    assert "tensorboard" in facts["extras"].split(", ")
+
+
+def test_the_doctor_advises_against_each_thing_that_is_slow(found, monkeypatch):
+    slow = found(usable_cores=1, available_bytes=2**30, why_untrusted="other users can write to /cache")
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setenv("GOSSIPREC_PLAIN_NUMBA", "0")
+    words = " ".join(found(usable_cores=1)["advice"])
+    assert "1 of 8 cores" in words
+    for part in ("needs 2.3 GiB", "XDG_CACHE_HOME"):
+        assert part in " ".join(slow["advice"])
+    assert slow["memory"].startswith("1.0 GiB")
+
+
+@pytest.mark.parametrize("shell", RC_FILES)
+def test_completion_is_installed_once_and_keeps_what_the_file_says(shell, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    rc = tmp_path / RC_FILES[shell]
+    if shell != "fish":
+        rc.write_text("alias l=ls")  # no newline at the end
+    for _ in range(2):
+        assert invoke(capsys, "completion", shell)[0] == 0
+    text = rc.read_text()
+    assert "_GOSSIPREC_COMPLETE" in (
+        text if shell == "fish" else (next(tmp_path.rglob("completion.*")).read_text())
+    )
+    if shell != "fish":
+        assert text.splitlines()[0] == "alias l=ls"
+        assert text.count("completion of gossiprec") == 1
+
+
+def test_completion_needs_a_shell_that_it_knows_and_a_file_that_it_may_write(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    code, _, err = invoke(capsys, "completion")
+    assert (code, "found SHELL='tcsh'" in err) == (2, True)
+    (tmp_path / ".config").write_text("")
+    code, _, err = invoke(capsys, "completion", "fish")
+    assert code != 0
+    assert (err.count("\n"), ".config" in err) == (1, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["sim"], "simulate"),
+        (["simulate", "--ov"], "--overwrite"),
+        (["init", "smo"], "smoke"),
+        (["list", "spl"], "splits"),
+    ],
+)
+def test_words_are_completed(typed, offered):
+    asked = environment(
+        _GOSSIPREC_COMPLETE="bash_complete",
+        COMP_WORDS=" ".join(["gossiprec", *typed]),
+        COMP_CWORD=str(len(typed)),
+    )
+    call = "import sys; sys.argv = ['gossiprec']; from gossiprec.entry import run; run()"
+    ended = subprocess.run(
+        [sys.executable, "-c", call], env=asked, capture_output=True, text=True, check=False
+    )
+    assert f"plain,{offered}" in ended.stdout.splitlines(), ended.stderr
