@@ -1,12 +1,14 @@
 """Attribute inference: its features, its classifier, the truth joined with it, and what it refuses."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from gossiprec.adversaries.attacks.attribute_inference import AttributeInferenceOptions
-from gossiprec.adversaries.attacks.attributes import AttributeScores, class_probabilities
+from gossiprec.adversaries.attacks.attribute_inference import AttributeInference, AttributeInferenceOptions
+from gossiprec.adversaries.attacks.attributes import AttributeScores, LogisticClassifier
 from gossiprec.adversaries.attacks.observed_models import signed_changes
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.features import FeatureTable, NumberColumn
@@ -54,7 +56,7 @@ def test_a_column_of_equal_numbers_says_nothing_and_hides_nothing():
     assert equal[:20].std() > 0, "by rounding"
     with_equal = np.hstack([rows, equal])
 
-    found = class_probabilities(with_equal[:20], codes[:20], with_equal[20:], 2, strength=1.0)
+    found = LogisticClassifier(1.0)(with_equal[:20], codes[:20], with_equal[20:], 2)
 
     assert (found.argmax(axis=1) == codes[20:]).mean() > 0.9
 
@@ -81,7 +83,7 @@ def test_the_classifier_is_a_logistic_regression(width):
     known = (draw.normal(size=(30, width)) + codes[:, None]).astype(np.float32)
     others = draw.normal(size=(10, width)).astype(np.float32)
 
-    found = class_probabilities(known, codes, others, 2, strength=0.5)
+    found = LogisticClassifier(0.5)(known, codes, others, 2)
 
     expected = plain_logistic(known.astype(float), codes, others.astype(float), 0.5)
     assert found[:, 1] == pytest.approx(expected, abs=2e-3)
@@ -89,8 +91,8 @@ def test_the_classifier_is_a_logistic_regression(width):
 
 
 def test_equal_features_leave_all_known_classes_equally_likely():
-    found = class_probabilities(
-        np.ones((4, 3), np.float32), np.array([0, 2, 2, 2]), np.ones((2, 3), np.float32), 3, strength=1
+    found = LogisticClassifier(1.0)(
+        np.ones((4, 3), np.float32), np.array([0, 2, 2, 2]), np.ones((2, 3), np.float32), 3
     )
     assert found.tolist() == [[0.5, 0.0, 0.5]] * 2
 
@@ -131,6 +133,24 @@ def test_guessing_is_in_its_interval():
     assert inside >= 85  # 95 expected, with a standard deviation of 2
 
 
+def test_users_that_were_not_heard_have_the_mean_features_of_their_nearer_neighbours():
+    attack = object.__new__(AttributeInference)
+    attack.options = AttributeInferenceOptions(who="coalition", members=[0], attribute="gender", hops=3)
+    links = [(1, 0), (2, 0), (3, 0), (4, 1), (4, 2), (4, 3), (5, 4), (5, 6), (6, 3), (7, 5), (0, 7)]
+    attack._links = sparse.csr_array((np.ones(len(links)), tuple(zip(*links, strict=True))), shape=(8, 8))
+    attack._watchers = SimpleNamespace(members=[np.array([0])])
+    rows = np.array([9.0, 1.0, 2.0, 0.0, 9.0, 9.0, 9.0, 9.0])[:, None]
+    attack._observed = SimpleNamespace(heard=lambda *_: np.array([1, 2]), features=lambda *_: rows)  # not 3
+
+    found = {
+        hops: dict(zip(users.tolist(), got[users, 0], strict=True))
+        for hops, users, got in attack._by_hops("user", 0)
+    }
+
+    assert found == {1: {1: 1.0, 2: 2.0}, 2: {4: 1.5}, 3: {5: 1.5}}
+    assert rows[4] == 9.0
+
+
 @pytest.mark.parametrize(
     ("columns", "asked", "message"),
     [
@@ -153,6 +173,8 @@ def test_data_without_attributes_are_refused(tmp_path):
     attack = {"name": "attribute-inference", "who": "single", "attribute": "gender"}
     with pytest.raises(ScenarioError, match="found no attributes of users in the data set synthetic"):
         simulate(tiny(observers=[attack]), out=tmp_path / "run")
+    with pytest.raises(ScenarioError, match="hops: found no fixed graph; expected"):
+        simulate(tiny(observers=[{**attack, "hops": 2}], **people(tmp_path)), out=tmp_path / "run")
     with pytest.raises(ScenarioError, match="expected a protocol with a coordinator"):
         simulate(tiny(observers=[{**attack, "who": "coordinator"}], **people(tmp_path)), out=tmp_path / "run")
 
@@ -208,5 +230,5 @@ def test_raw_movielens_data_show_gender(name, folder):
     items = np.zeros((split.n_users, split.n_items), np.float32)
     items[split.train.row_of_each_value, split.train.values] = 1
     others = np.setdiff1d(np.arange(split.n_users), known.users)
-    found = class_probabilities(items[known.users], known.codes, items[others], 2, strength=1.0)
+    found = LogisticClassifier(1.0)(items[known.users], known.codes, items[others], 2)
     assert macro_auc(found, codes[others]) > 0.68

@@ -1,6 +1,7 @@
 """Attribute inference against the brute-force emulation: features, classifier and rates in plain numpy."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -19,7 +20,11 @@ ATTACK = {
     "features": ["user", "updates"],
     "penalty": 0.5,
 }
+RING = {
+    "name": "rand-gossip", "fanout": 2, "view": {"graph": {"family": "ring", "k": 2}}, "wakes": 6,
+}  # fmt: skip
 WORLDS = {
+    "distance": (RING, {"who": "coalition", "members": [8, 13, 18, 23], "hops": 2}),
     "coordinator": ({"name": "fedavg", "rounds": 3}, {"who": "coordinator"}),
     "coalition": (
         {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 10},
@@ -58,8 +63,22 @@ class Onlooker:
         return {}
 
 
+def at_distance(rows, members, hops):
+    """Return the rows of users some hops from the members of a ring; of those not heard, means of nearer ones."""
+    distance = [min(min((user - m) % N, (m - user) % N) for m in members) for user in range(N)]
+    near = {user: row for user, row in rows.items() if distance[user] == 1}
+    if hops == 1:
+        return near
+    found = {}
+    for user in range(N):
+        relays = [near[peer] for peer in ((user - 1) % N, (user + 1) % N) if peer in near]
+        if distance[user] == hops and relays:
+            found[user] = np.mean(relays, axis=0)
+    return found
+
+
 def rates(rows, genders, known, members):
-    """Return balanced accuracy and AUC of a classifier of the known users' rows."""
+    """Return the accuracy in each class, and the AUC, of a classifier of the known users' rows."""
     told = [user for user in known if user in rows and user not in members]
     others = [user for user in rows if user not in known and user not in members]
     table = [np.array([rows[user] for user in users]).astype(np.float32) for users in (told, others)]
@@ -67,7 +86,7 @@ def rates(rows, genders, known, members):
     truth = genders[others]
     halves = [np.mean((sure[truth == code] > 0.5) == code) for code in (0, 1)]
     above = sure[truth == 1][:, None] - sure[truth == 0]
-    return np.mean(halves), np.mean(above > 0)
+    return halves, np.mean(above > 0)
 
 
 @pytest.mark.slow
@@ -85,10 +104,20 @@ def test_attribute_inference_is_that_of_the_brute_force(world, tmp_path):
         },
         "model": {"name": "gmf", "dim": 4, "init_std": 0.5},
         "training": {"batch_size": 16, "learning_rate": 0.03, "eps": 1e-4},
-        "protocol": protocol, "observers": [{**ATTACK, **who}], "evaluate": {"every": 1, "metrics": ["hr@5"]},
+        "protocol": protocol, "observers": [{**ATTACK, **who}],
+        "evaluate": {"every": 1, "metrics": ["hr@5"], "groups": [{"by": "gender"}]},
     }  # fmt: skip
     run = simulate(scenario, out=tmp_path / "run")
-    found = {(each["labels"]["features"], each["measure"]): each["value"] for each in run.summary["findings"]}
+    findings = [
+        (
+            *(each["labels"].get(name) for name in ("features", "hops", "gender")),
+            each["measure"],
+            each["value"],
+        )
+        for each in run.summary["findings"]
+    ]
+    found = {tuple(each[:4]): each[4] for each in findings}
+    assert len(found) == len(findings)
     split = load_data(load_scenario(run.scenario))
     train, kept = ([part[user].tolist() for user in range(N)] for part in (split.train, split.validation))
     alone = copy.deepcopy(run.scenario) | {"observers": []}
@@ -98,7 +127,12 @@ def test_attribute_inference_is_that_of_the_brute_force(world, tmp_path):
     list(brute.play())
 
     known = np.sort(generator(SEED, "known-attributes").permutation(N)[: N // 2])
-    for features in ("user", "updates"):
-        balanced, auc = rates(getattr(onlooker, features), genders, known, who.get("members", []))
-        assert found[features, "attribute_balanced_accuracy"] == pytest.approx(balanced, abs=1e-9)
-        assert found[features, "attribute_auc"] == pytest.approx(auc, abs=1e-9)
+    members = who.get("members", [])
+    for features, hops in itertools.product(("user", "updates"), (1, 2) if "hops" in who else (None,)):
+        rows = getattr(onlooker, features)
+        halves, auc = rates(at_distance(rows, members, hops) if hops else rows, genders, known, members)
+        about = features, hops
+        assert found[*about, None, "attribute_auc"] == pytest.approx(auc, abs=1e-9)
+        assert found[*about, None, "attribute_balanced_accuracy"] == pytest.approx(np.mean(halves), abs=1e-9)
+        for gender, share in zip("fm", halves, strict=True):
+            assert found[*about, gender, "group_attribute_accuracy"] == pytest.approx(share, abs=1e-9)

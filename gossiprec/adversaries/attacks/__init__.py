@@ -134,6 +134,10 @@ def _no_nodes() -> I64:
     return np.zeros(0, np.int64)
 
 
+def _no_graph() -> None:
+    return None
+
+
 def _no_attributes(name: str, bins: tuple[float, ...], share: float) -> KnownAttribute:
     raise ScenarioError(
         f"observers: attribute {name}: found no attributes of users; expected an attack with needs_features"
@@ -186,6 +190,9 @@ class AttackContext:
     known_attribute : callable
         Column, borders of its classes if it has numbers, share of users -> the classes of this share of the users, the
         same for every attack of the run.
+    neighbors : callable
+        () -> the nodes that each node can send to in the graph of the network, which is public; None if no graph stays
+        the same.
     candidates : callable or None
         Number of pairs and kind of others -> the candidates of every user
         (:func:`gossiprec.adversaries.attacks.candidates.draw_candidates`), which do not tell which are training items.
@@ -207,6 +214,7 @@ class AttackContext:
     without_data: I64 = field(default_factory=_no_nodes)
     known_attribute: Callable[[str, tuple[float, ...], float], KnownAttribute] = _no_attributes
     candidates: Callable[[int, NonMembers], Ragged] | None = None
+    neighbors: Callable[[], Sequence[Sequence[int]] | None] = _no_graph
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.

@@ -86,49 +86,59 @@ SMALL = 1e-9
 """Directions of less than this share of the largest variance are left out: they are rounding errors."""
 
 
-def class_probabilities(
-    known: F32, codes: I64, others: F32, n_classes: int, *, strength: float, balanced: bool = True
-) -> F64:
-    """Return the probabilities of the classes of some users, by multinomial logistic regression.
+class LogisticClassifier:
+    """Multinomial logistic regression in which each class has the same weight, whatever its size.
 
     Parameters
     ----------
-    known : ndarray of float32, shape (n_known, width)
-    codes : ndarray of int64, shape (n_known,)
-    others : ndarray of float32, shape (n_others, width)
-    n_classes : int
     strength : float
         Weight of the squared length of the weights, one half of which is added to the loss.
-    balanced : bool
-        Whether each class has the same weight in the loss, whatever its size.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_others, n_classes)
-        0 for a class that no known user has.
 
     Notes
     -----
     Columns are standardised by the known users and divided by the root of their number, so that the weight of the
     penalty means the same at any width. Columns that are equal for all known users are left out; without any other
     column all classes are equally likely. Wide rows are replaced by their coordinates in the space that the known users
-    span, which changes no result of a penalty on the length.
+    span, which changes no result of a penalty on the length. The coordinates of the last two arrays are kept, because
+    several attributes are inferred from the same ones.
     """
-    from sklearn.linear_model import LogisticRegression
-    from threadpoolctl import threadpool_limits
 
-    present, places = np.unique(codes, return_inverse=True)
-    found = np.zeros((len(others), n_classes))
-    with threadpool_limits(limits=1):
-        rows, targets = _coordinates(known, others)
-        if len(present) < 2 or not rows.shape[1]:
-            found[:, present] = 1 / len(present)
-            return found
-        weight = "balanced" if balanced else None
-        model = LogisticRegression(C=1 / strength, class_weight=weight, max_iter=1000)
-        model.fit(rows, places)
-        found[:, present] = model.predict_proba(targets)
-    return found
+    def __init__(self, strength: float) -> None:
+        self.strength = strength
+        self._last: tuple[F32, F32] | None = None
+        self._kept = (np.zeros((0, 0)), np.zeros((0, 0)))
+
+    def __call__(self, known: F32, codes: I64, others: F32, n_classes: int) -> F64:
+        """Return the probabilities of the classes of some users.
+
+        Parameters
+        ----------
+        known : ndarray of float32, shape (n_known, width)
+        codes : ndarray of int64, shape (n_known,)
+        others : ndarray of float32, shape (n_others, width)
+        n_classes : int
+
+        Returns
+        -------
+        ndarray of float64, shape (n_others, n_classes)
+            0 for a class that no known user has.
+        """
+        from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
+
+        present, places = np.unique(codes, return_inverse=True)
+        found = np.zeros((len(others), n_classes))
+        with threadpool_limits(limits=1):
+            if self._last is None or self._last[0] is not known or self._last[1] is not others:
+                self._last, self._kept = (known, others), _coordinates(known, others)
+            rows, targets = self._kept
+            if len(present) < 2 or not rows.shape[1]:
+                found[:, present] = 1 / len(present)
+                return found
+            model = LogisticRegression(C=1 / self.strength, class_weight="balanced", max_iter=1000)
+            model.fit(rows, places)
+            found[:, present] = model.predict_proba(targets)
+        return found
 
 
 def _coordinates(known: F32, others: F32) -> tuple[F64, F64]:

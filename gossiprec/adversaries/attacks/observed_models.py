@@ -152,9 +152,9 @@ def signed_changes(changes: F32, *, further: bool = False) -> F32:
     norm = np.linalg.norm(found)
     if norm == 0:
         return np.zeros(len(rows), np.float32)
-    skew = ((found - np.median(found)) ** 3).sum()
-    others = 0 if further else np.count_nonzero(found < 0) - np.count_nonzero(found > 0)
-    return np.asarray(found / (norm if (others or skew) >= 0 else -norm), np.float32)
+    side = 0.0 if further else float(np.count_nonzero(found < 0) - np.count_nonzero(found > 0))
+    side = side or float(((found - np.median(found)) ** 3).sum())
+    return np.asarray(found / (norm if side >= 0 else -norm), np.float32)
 
 
 class ObservedModels:

@@ -461,6 +461,7 @@ def make_attacks(
         heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
         without_data=np.flatnonzero(components.split.train.sizes == 0),
         candidates=functools.partial(_candidates, components.split, components.scenario.seed),
+        neighbors=protocol.fixed_neighbors,
     )
     attacks = [
         _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
@@ -504,6 +505,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             models_of_nodes=CallOnly(limited.models_of_nodes),
             known_attribute=CallOnly(limited.known_attribute),
             candidates=None if limited.candidates is None else CallOnly(limited.candidates),
+            neighbors=CallOnly(limited.neighbors),
         )
     attack = cls(options, limited)
     own.limit_to(attack)

@@ -479,7 +479,7 @@ class FindingRecord(Stateful):
             yield from ((finding, True) for finding in self._of_sets(found))
             return
         if isinstance(found, AttributeScores):
-            yield from ((finding, True) for finding in self._attributes.findings(found))
+            yield from ((finding, True) for finding in self._of_attributes(found))
             return
         if isinstance(found, Finding):
             yield found, True
@@ -501,6 +501,15 @@ class FindingRecord(Stateful):
             return item_set_findings(found, self._truth.is_member)
         assert self._split.check_ins is not None, "only models of moves have moves"
         return move_set_findings(found, self._split.check_ins.train, self._split.n_items)
+
+    def _of_attributes(self, found: AttributeScores) -> Iterator[Finding]:
+        """Yield the results of inferred attributes, of all victims and of those in each group."""
+        yield from self._attributes.findings(found)
+        for group in self._groups:
+            about = {**found.labels, group.by: group.name}
+            for finding in self._attributes.findings(found, group.users):
+                if not math.isnan(finding.value):
+                    yield Finding(GROUP + finding.measure, about, finding.value)
 
     def _of_items(self, found: ItemScores) -> Iterator[Finding]:
         """Yield the results of scores of items, of all victims and of those in each group."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import Finding
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split
@@ -79,10 +79,11 @@ class AttributeRecord:
 
     def __init__(self, split: Split) -> None:
         self._split = split
-        self._ceilings: dict[tuple[object, ...], tuple[float, float]] = {}
+        self._ceilings: dict[tuple[object, ...], F64] = {}
+        self._raw: tuple[bytes, F32, F32] | None = None
 
-    def findings(self, found: AttributeScores) -> Iterator[Finding]:
-        """Yield the results of what an attack has inferred.
+    def findings(self, found: AttributeScores, users: I64 | None = None) -> Iterator[Finding]:
+        """Yield the results of what an attack has inferred, of all users or of some of them.
 
         Raises
         ------
@@ -93,10 +94,12 @@ class AttributeRecord:
         _, codes = user_classes(self._split, known.name, known.bins)
         asked = np.setdiff1d(np.flatnonzero(codes >= 0), known.users)
         self._check(found)
-        scored = codes[found.victims] >= 0
+        is_in = np.ones(len(codes), np.bool_) if users is None else np.isin(np.arange(len(codes)), users)
+        scored = (codes >= 0)[found.victims] & is_in[found.victims]
         victims, probabilities = found.victims[scored], found.probabilities[scored]
         observers, truth = found.observers[scored], codes[victims]
-        inferred = len(np.unique(victims)) / len(asked) if len(asked) else np.nan
+        of_asked = is_in[asked]
+        inferred = len(np.unique(victims)) / of_asked.sum() if of_asked.any() else np.nan
         yield Finding("attribute_inferred", found.labels, inferred)
         by_name: dict[str, list[float]] = {name: [] for name in _RATES}
         low = high = np.nan
@@ -112,9 +115,11 @@ class AttributeRecord:
             yield Finding(f"attribute_{name}", found.labels, nanmean(np.array(values, np.float64)))
         yield Finding("attribute_auc_low", found.labels, low)
         yield Finding("attribute_auc_high", found.labels, high)
-        ceiling = self._ceiling(found, asked, codes) if len(asked) else (np.nan, np.nan)
-        yield Finding("attribute_ceiling_balanced_accuracy", found.labels, ceiling[0])
-        yield Finding("attribute_ceiling_auc", found.labels, ceiling[1])
+        ceiling = dict.fromkeys(_RATES, np.nan)
+        if of_asked.any():
+            ceiling = _rates(self._ceiling(found, asked)[of_asked], codes[asked[of_asked]])
+        yield Finding("attribute_ceiling_balanced_accuracy", found.labels, ceiling["balanced_accuracy"])
+        yield Finding("attribute_ceiling_auc", found.labels, ceiling["auc"])
 
     def _check(self, found: AttributeScores) -> None:
         where = f"observers: inference of {found.known.name}"
@@ -150,21 +155,21 @@ class AttributeRecord:
         low, high = np.percentile(means, [2.5, 97.5])
         return float(low), float(high)
 
-    def _ceiling(self, found: AttributeScores, asked: I64, codes: I64) -> tuple[float, float]:
-        """Return both rates of the same classifier on the items of all users."""
+    def _ceiling(self, found: AttributeScores, asked: I64) -> F64:
+        """Return the probabilities of classes that the same classifier infers from the items of all users."""
         known = found.known
-        key = (
-            known.name,
-            known.bins,
-            known.users.tobytes(),
-            getattr(found.classify, "keywords", {}).get("strength"),
-        )
+        strength = getattr(found.classify, "strength", None)
+        key = (known.name, known.bins, known.users.tobytes(), strength)
         if key not in self._ceilings:
-            train = self._split.train
-            items = np.zeros((self._split.n_users, self._split.n_items), np.float32)
-            items[train.row_of_each_value, train.values] = 1
-            guessed = found.classify(items[known.users], known.codes, items[asked], len(known.classes))
-            self._ceilings[key] = balanced_accuracy(guessed, codes[asked]), macro_auc(guessed, codes[asked])
+            whose = known.users.tobytes() + asked.tobytes()
+            if (
+                self._raw is None or self._raw[0] != whose
+            ):  # the same arrays let a classifier reuse its coordinates
+                train = self._split.train
+                items = np.zeros((self._split.n_users, self._split.n_items), np.float32)
+                items[train.row_of_each_value, train.values] = 1
+                self._raw = whose, items[known.users], items[asked]
+            self._ceilings[key] = found.classify(self._raw[1], known.codes, self._raw[2], len(known.classes))
         return self._ceilings[key]
 
 

@@ -360,10 +360,15 @@ class GraphViews(Views):
         self._streams = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
 
     @property
+    def fixed_neighbors(self) -> list[list[int]] | None:
+        """The out-neighbours of every node, if the graph is the same for the whole run."""
+        return self._neighbors[0] if len(self._neighbors) == 1 else None
+
+    @property
     def fixed_receivers(self) -> list[list[int]] | None:
         """The receivers of every node, if they are the same at every wake."""
-        same = len(self._neighbors) == 1 and max(map(len, self._neighbors[0])) <= self._fanout
-        return self._neighbors[0] if same else None
+        fixed = self.fixed_neighbors
+        return fixed if fixed and max(map(len, fixed)) <= self._fanout else None
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return the receivers of the node's next wake."""

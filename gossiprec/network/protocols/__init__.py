@@ -226,6 +226,10 @@ class Protocol(ABC):
         """
         return None
 
+    def fixed_neighbors(self) -> Sequence[Sequence[int]] | None:
+        """Return the nodes that each node can send to, if they are neighbours in a graph that never changes."""
+        return None
+
     def receivers_in_step(self, reader: str) -> Sequence[Sequence[int]]:
         """Return the receivers of each node, if nodes wake in step and have the same receivers at every wake.
 

@@ -157,6 +157,10 @@ class RandGossip(Gossip):
         """Return the weights of the rule."""
         return make_aggregator(self.options.merge).weights(n_positives)
 
+    def fixed_neighbors(self) -> Sequence[Sequence[int]] | None:
+        """Return the neighbours in a fixed graph, or None if there is none."""
+        return self._views.fixed_neighbors if isinstance(self._views, GraphViews) else None
+
     def receivers_in_step(self, reader: str) -> Sequence[Sequence[int]]:
         """Return the neighbours in a fixed graph, if nodes wake at one interval and send to all of them."""
         views, wake = self._views, self.options.wake
