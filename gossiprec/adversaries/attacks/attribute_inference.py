@@ -137,7 +137,7 @@ class AttributeInference(WatchingAttack):
             yield hops, users[has_row[users]], rows
 
     def _infer(self, heard: I64, rows: F32, observer: int) -> Iterator[_Inferred]:
-        """Yield what is inferred of each attribute from the rows of some users."""
+        """Yield the inferred classes of each attribute from the rows of some users."""
         inputs: tuple[bytes, F32, F32] = b"", rows, rows
         for known in self._known:
             of_known, others = np.isin(known.users, heard), heard[~np.isin(heard, known.users)]
