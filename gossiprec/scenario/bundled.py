@@ -26,6 +26,8 @@ FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
 """Pattern of the checkout's folders in the text of a scenario."""
 TRACE = re.compile(r"scenarios/(traces/[\w.]+)")
 """Pattern of the path of a bundled trace in the text of a scenario."""
+SCHEMA = re.compile(r"(?<=\$schema=)\S+")
+"""Pattern of the path of the schema in the line for the language servers of editors."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ class BundledFile:
 
     @property
     def text_to_write(self) -> str:
-        """The text to be written: without the folders of a checkout."""
-        return FOLDERS.sub("", BASE.sub(r"../\1.yaml", self.text))
+        """The text to be written: without the folders of a checkout, and with the path of the installed schema."""
+        text = FOLDERS.sub("", BASE.sub(r"../\1.yaml", self.text))
+        return SCHEMA.sub(lambda _: str(schema_file()), text)
 
     @property
     def required_data(self) -> tuple[str, str] | None:
@@ -87,6 +90,11 @@ def bundled_dir() -> Path:
     """Return the folder of the bundled files: in the installed package, or ``scenarios/`` of the checkout."""
     installed = Path(__file__).with_name("shipped")
     return installed if installed.is_dir() else Path(__file__).parents[2] / "scenarios"
+
+
+def schema_file() -> Path:
+    """Return the file of the JSON Schema of scenarios, which editors read."""
+    return Path(__file__).with_name("scenario.schema.json")
 
 
 def bundled_files(kind: str) -> dict[str, BundledFile]:

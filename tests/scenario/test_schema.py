@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from pydantic import Field
 
 from gossiprec.base.options import Options
 from gossiprec.scenario import Scenario, json_schema
+from gossiprec.scenario.bundled import bundled_files, schema_file
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +112,19 @@ def test_options_that_no_file_defines_have_no_docstrings():
     space = {"Options": Options, "__name__": "typed"}
     exec("class Typed(Options):\n    pace: int = 1\n    'A text.'\n", space)
     assert "description" not in space["Typed"].model_json_schema()["properties"]["pace"]
+
+
+@pytest.mark.slow  # in a process of its own: tests register things
+def test_the_file_that_editors_read_is_the_schema_of_this_version():
+    printed = [sys.executable, "-m", "gossiprec", "scenario", "schema"]
+    renew = "renew it: gossiprec scenario schema --out gossiprec/scenario/scenario.schema.json"
+    assert schema_file().read_text(encoding="utf-8") == subprocess.check_output(printed, text=True), renew
+
+
+@pytest.mark.parametrize("one", bundled_files("scenarios").values(), ids=lambda one: one.name)
+def test_bundled_scenarios_name_the_schema_for_editors(one):
+    (line,) = [line for line in one.text.splitlines() if "yaml-language-server" in line]
+    assert (
+        one.path.parent / line.removeprefix("# yaml-language-server: $schema=")
+    ).resolve() == schema_file()
+    assert f"# yaml-language-server: $schema={schema_file()}" in one.text_to_write.splitlines()
