@@ -99,21 +99,23 @@ GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 15}
     [
         (FEDAVG, [], (*ATTACKS,)),
         (FEDAVG, [{"name": "share-less", "tau": 0.0}], ("loss-mia", "update-mia", "lira")),
-        (UPDATES, [], ("update-mia",)),
+        (UPDATES, [], (*ATTACKS,)),
         (GOSSIP, [], ("loss-mia", "update-mia")),
     ],
     ids=["models", "hidden-rows", "updates", "gossip"],
 )
 def test_a_model_that_memorises_gives_its_items_away(protocol, policies, names, tmp_path):
     who = COORDINATOR if protocol["name"] == "fedavg" else {"who": "single", "nodes": [0, 5]}
-    size = "full" if protocol is UPDATES else 8
+    batches = {"learning_rate": 0.1, "batch_size": 8}
+    if protocol is UPDATES:  # of full batches a step is the mean gradient of all samples, and must be longer
+        batches = {"learning_rate": 1.0, "batch_size": "full"}
     run = simulate(
         tiny(
             dataset=FEW_OF_MANY,
             protocol=protocol,
             policies=policies,
             executor={"name": "batched"},
-            training={"learning_rate": 0.1, "local_epochs": 13, "optimizer": "sgd", "batch_size": size},
+            training={**batches, "local_epochs": 13, "optimizer": "sgd"},
             observers=[{"name": name, "pairs": 20, **ATTACKS[name], **who} for name in names],
         ),
         out=tmp_path / "run",
