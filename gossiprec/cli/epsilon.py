@@ -11,6 +11,17 @@ from gossiprec.cli.options import JSON, QUIET
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
 
+def _read_coalitions(
+    context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[list[int], ...]:
+    wrong = [text for text in given if not all(part.strip().isdecimal() for part in text.split(","))]
+    if wrong:
+        raise click.BadParameter(
+            f"found {wrong[0]!r}; expected node ids with commas between them, such as 3,8,21"
+        )
+    return tuple([int(part) for part in text.split(",")] for text in given)
+
+
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
@@ -21,12 +32,17 @@ from gossiprec.cli.progress import ignore_closed_pipe, progress_display
     "--observer", "observers", multiple=True, type=click.IntRange(min=0), metavar="ID",
     help="Only this node as an observer, by node id (repeatable).",
 )  # fmt: skip
+@click.option(
+    "--coalition", "coalitions", multiple=True, metavar="ID,ID...", callback=_read_coalitions,
+    help="These nodes together as an observer, by node ids (repeatable).",
+)  # fmt: skip
 @JSON
 @QUIET
 def epsilon(
     run: Path,
     victims: tuple[str, ...],
     observers: tuple[int, ...],
+    coalitions: tuple[list[int], ...],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -34,6 +50,7 @@ def epsilon(
 
     \b
     gossiprec epsilon runs/ring-s1
+    gossiprec epsilon runs/ring-s1 --coalition 3,8,21
     gossiprec plot epsilon runs/ring-s1
 
     RUN needs the policy dp-sgd. The matrix is written to RUN/epsilon.npz, and the table has one line per number of
@@ -46,7 +63,7 @@ def epsilon(
     chosen = [int(name) if not named and name.isdecimal() else name for name in victims]
     with progress_display(quiet=quiet) as progress:
         found = network_epsilon(
-            run, victims=chosen or None, observers=list(observers) or None, progress=progress
+            run, victims=chosen or None, observers=[*observers, *coalitions] or None, progress=progress
         )
     with ignore_closed_pipe():
         if as_json:

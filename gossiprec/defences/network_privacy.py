@@ -143,3 +143,45 @@ def walk_exposures(gaps: I64) -> F64:
     Cyffers, Bellet, Upadhyay 2024: the noise of all steps between two nodes hides the first of them.
     """
     return 1.0 / np.asarray(gaps, np.float64)
+
+
+def expected_walk_exposures(mixing: F64, steps: int) -> F64:
+    """Return a bound of the expected exposure of one visit of a random walk, from each node (row) to each other one.
+
+    It is ``sum_t (W^t)_uv / t`` over the steps t, as if the observer hid the visit only by the noise since then. A walk
+    visits each node every n steps on average, so T steps expose a node by T / n times as much.
+
+    Parameters
+    ----------
+    mixing : ndarray of float64, shape (n, n)
+        W, the probabilities of the next node: symmetric, of a connected graph.
+    steps : int
+        Steps that follow the visit.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n)
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not symmetric and stochastic, or nodes cannot reach one another.
+
+    Notes
+    -----
+    The closed form is ``H / n - log(I - W + J)``, with the harmonic number H of `steps`, the logarithm of a matrix, and
+    J of entries 1 / n. The paper writes ``ln T`` for H. Both are limits: powers of W beyond `steps` are taken as J, so
+    use it for steps above the mixing time. The expectation over first visits only is smaller.
+
+    References
+    ----------
+    Cyffers, Bellet, Upadhyay 2024, privacy loss between pairs of nodes (arXiv 2402.07471).
+    """
+    n = len(mixing)
+    if not np.allclose(mixing, mixing.T) or not np.allclose(mixing.sum(axis=1), 1.0) or (mixing < 0).any():
+        raise ValueError("found a matrix that is not symmetric with rows of sum 1; expected probabilities")
+    lengths, axes = np.linalg.eigh(np.eye(n) - mixing + 1.0 / n)
+    if lengths[0] < n * np.finfo(np.float64).eps:
+        raise ValueError("found nodes that cannot reach one another; expected a connected graph")
+    harmonic = (1.0 / np.arange(1, steps + 1)).sum()
+    return np.asarray(harmonic / n - (axes * np.log(lengths)) @ axes.T, np.float64)

@@ -49,7 +49,7 @@ def _rows(found: dict[str, Arrays]) -> list[list[Cell]]:
         columns = [arrays[column].tolist() if column in arrays else None for column in COLUMNS]
         for i, victim in enumerate(arrays["victims"].tolist()):
             for j, observer in enumerate(arrays["observers"].tolist()):
-                if victim != observer:
+                if not np.isnan(arrays["epsilon"][i][j]):
                     cells = [None if column is None else column[i][j] for column in columns]
                     rows.append(
                         [name if len(found) > 1 else "", victim, observer, *cells, float(arrays["local"][i])]

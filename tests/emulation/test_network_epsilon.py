@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -75,27 +76,32 @@ def test_matrix_of_a_run_is_the_closed_form(averaged):
     """The run's log gives the powers of the mixing matrix, and epsilon the pseudo-inverse of what is seen."""
     name, run = averaged
     mixing, sigma = mixing_of(name), run.summary["privacy"]["noise_multiplier_min"]
-    found, n = network_epsilon(run.path), len(mixing_of(name))
+    n = len(mixing_of(name))
+    groups = [[node] for node in range(0, n, 5)] + [[1, 2, 7], [0, 3, 4, 9]]
+    found = network_epsilon(run.path, observers=groups)
     assert found.reason is None
+    assert found.observers.tolist() == [*range(0, n, 5), -1, -2]
     replay = replay_linear(run, MergeRules([Op.AVERAGE] * n, np.ones(n)))
-    for observer in range(0, n, 5):
-        seen = (mixing[observer] > 0) & (np.arange(n) != observer)
+    for column, members in enumerate(groups):
+        seen = mixing[members].any(axis=0) & ~np.isin(np.arange(n), members[:1])
         view = closed.averaging_view(mixing, seen, ROUNDS)
         order = np.argsort(replay.owner)
-        heard = replay.pushes[replay.deliveries[observer]][:, order]
-        np.testing.assert_allclose(
-            closed.message_exposures(heard), closed.message_exposures(view), rtol=0, atol=1e-6
-        )
+        if len(members) == 1:
+            heard = replay.pushes[replay.deliveries[members[0]]][:, order]
+            np.testing.assert_allclose(
+                closed.message_exposures(heard), closed.message_exposures(view), rtol=0, atol=1e-6
+            )
         view = view / replay.samples[order]  # noise of a gradient is divided by the batch size
-        view[:, observer] = 0.0  # the observer knows its own noise
+        view[:, members] = 0.0  # the observer knows its own noise
         expected = [
             compute_epsilon(sigma / np.sqrt(min(share, 1.0)), 1, 1e-5) if share > 1e-12 else 0.0
             for share in by_hand(view).tolist()
         ]
-        others = np.arange(n) != observer
+        others = ~np.isin(np.arange(n), members)
         np.testing.assert_allclose(
-            found.epsilon[others, observer], np.array(expected)[others], rtol=0, atol=1e-6
+            found.epsilon[others, column], np.array(expected)[others], rtol=0, atol=1e-6
         )
+        assert np.isnan(found.epsilon[members, column]).all()
 
 
 def test_muffliato_has_closed_forms_by_eigenvalues():
@@ -117,6 +123,57 @@ def test_a_random_walk_is_hidden_by_the_noise_of_all_its_steps():
     np.testing.assert_allclose(
         closed.update_exposures(view, np.arange(8))[[0, 1, 4]], closed.walk_exposures(gaps), atol=1e-9
     )
+
+
+def symmetric_walk(name):
+    """Return the walk on a graph in which each link is as likely in both directions."""
+    near = mixing_of(name) > 0
+    degrees = near.sum(axis=1)
+    walk = np.where(near, 1 / np.maximum(degrees[:, None], degrees), 0.0)
+    np.fill_diagonal(walk, 0.0)
+    return walk + np.diag(1 - walk.sum(axis=1))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_expected_exposure_by_a_walk_has_a_closed_form(name):
+    """It is the sum of the powers of W over steps, and no less than the expectation over first visits."""
+    walk = symmetric_walk(name)
+    n, power = len(walk), np.eye(len(walk))
+    total, unseen, first = np.zeros((n, n)), np.tile(np.eye(n), (n, 1, 1)), np.zeros((n, n))
+    steps = 3000
+    for step in range(1, steps + 1):
+        power = power @ walk
+        total += power / step
+        arrived = unseen @ walk  # walks that have not met the observer, from each start, for each observer
+        first += np.einsum("vuv->uv", arrived) / step
+        unseen = arrived * (1 - np.eye(n))[:, None, :]
+    found = closed.expected_walk_exposures(walk, steps)
+    np.testing.assert_allclose(found, total, rtol=0, atol=1e-6)
+    assert (found >= first - 1e-12).all()
+    assert unseen.max() < 0.01
+    for wrong, words in ((walk * 0.5, "rows of sum 1"), (np.eye(3), "cannot reach one another")):
+        with pytest.raises(ValueError, match=words):
+            closed.expected_walk_exposures(wrong, steps)
+
+
+def test_the_expectation_over_first_visits_is_that_of_all_walks():
+    """All walks of seven steps on a ring of five, each judged by the projection on what the observer sees."""
+    n, steps, observer, walk = 5, 7, 2, closed.ring_mixing(5)
+    found = np.zeros(n)
+    for moves in itertools.product((-1, 0, 1), repeat=steps):
+        for start in range(n):
+            nodes = (start + np.cumsum([0, *moves])) % n
+            visits = np.flatnonzero(nodes[1:] == observer) + 1
+            view = np.array([(np.arange(steps + 1) < visit) for visit in visits], np.float64)
+            view = view.reshape(-1, steps + 1) * (nodes != observer)  # it knows its own noise
+            found[start] += closed.update_exposures(view, np.arange(steps + 1))[0] / 3**steps
+    arrived, expected = np.eye(n), np.zeros(n)
+    for step in range(1, steps + 1):
+        arrived = arrived @ walk
+        expected += arrived[:, observer] / step
+        arrived[:, observer] = 0.0
+    others = np.arange(n) != observer
+    np.testing.assert_allclose(found[others], expected[others], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +221,7 @@ def test_an_update_shows_the_model_before_it():
     before, pushes = np.array([[0.0, 0.0], [0.5, 0.0]]), np.array([[1.0, 0.0], [0.5, 1.0]])
     one = np.array([0, 1])
     replay = LinearReplay(one, 0 * one, 1 + one, before, pushes, one, one + 1, [[], [0], [1]])
-    view, seen = observer_view(replay, 2)
+    view, seen = observer_view(replay, np.array([2]))
     assert seen.all()
     np.testing.assert_allclose(closed.update_exposures(view, one), 1.0)
     np.testing.assert_allclose(closed.update_exposures(pushes[1:], one)[0], 0.2)
@@ -216,6 +273,10 @@ def test_reach_counts_the_updates_that_can_have_come(trained):
                 compute_epsilon(float(sigma[victim]), int(total[victim]), 1e-5), rel=1e-6
             )
     assert 0 < counts.min(where=counts > 0, initial=9) < counts.max() == 3
+    together, own = network_epsilon(trained.path, observers=[[2, 8, 9]]), [2, 8, 9]
+    others = ~np.isin(np.arange(12), own)
+    np.testing.assert_array_equal(together.epsilon[others, 0], found.epsilon[others][:, own].max(axis=1))
+    np.testing.assert_array_equal(together.hops[others, 0], found.hops[others][:, own].min(axis=1))
 
 
 def found_noise(run):
@@ -233,6 +294,13 @@ def test_command_and_figure_show_the_matrix(averaged, capsys, tmp_path):
     assert invoke(capsys, "epsilon", run.path, "-q")[0] == 0
     files = figure.draw([open_run(run.path)], tmp_path / "epsilon")
     lines = files[0].read_text().splitlines()
+    code, printed, _ = invoke(
+        capsys, "epsilon", run.path, "-q", "--json", "--coalition", "3, 8", "--victim", 1
+    )
+    assert (code, [row["pairs"] for row in json.loads(printed)["by_hops"]]) == (0, [1])
+    assert ",1,-1," in figure.draw([open_run(run.path)], tmp_path / "coalition")[0].read_text()
+    code, _, error = invoke(capsys, "epsilon", run.path, "--coalition", "3,ann")
+    assert (code, "found '3,ann'; expected node ids with commas" in error) == (2, True)
     n = len(network_epsilon(run.path).victims)
     assert lines[0] == "run,victim,observer,hops,epsilon,reach,linear,sampled,local"
     assert len(lines) == 1 + n * (n - 1)
@@ -244,6 +312,8 @@ def test_command_and_figure_show_the_matrix(averaged, capsys, tmp_path):
         ({"victims": ["ann"]}, "no user named 'ann'"),
         ({"victims": [12]}, "found user 12"),
         ({"observers": [13]}, "found observer 13; expected a node id from 0 to 11"),
+        ({"observers": [[1, 13]]}, "found observer 13; expected a node id from 0 to 11"),
+        ({"observers": [[]]}, "found a coalition of no nodes; expected at least one"),
     ],
 )
 def test_unknown_nodes_are_refused(trained, options, words):

@@ -99,10 +99,13 @@ def lower_bound_of(view, victim, sigma, trials=4000):
     return audit_scores(seen @ np.linalg.pinv(view @ view.T) @ view[:, victim], members, 1e-5, 0.95)[0]
 
 
-def test_muffliatos_sum_is_refuted_and_the_projection_stands():
-    """Three hops away on a ring, after three rounds of averaging (observer 0 hears nodes 1 and 10)."""
+@pytest.mark.parametrize(("members", "heard"), [([0], [1, 10]), ([0, 8], [1, 7, 9, 10])])
+def test_muffliatos_sum_is_refuted_and_the_projection_stands(members, heard):
+    """Three hops away on a ring, after three rounds of averaging, for node 0 and for a coalition with node 8."""
     sigma, n = 1.0, 11
-    view = network_privacy.averaging_view(network_privacy.ring_mixing(n), np.isin(np.arange(n), [1, 10]), 3)
+    view = network_privacy.averaging_view(network_privacy.ring_mixing(n), np.isin(np.arange(n), heard), 3)
+    if len(members) > 1:
+        view[:, members] = 0.0  # they subtract their own noise
 
     def claim(shares):
         return compute_epsilon(float(sigma / np.sqrt(shares[3])), 1, 1e-5)

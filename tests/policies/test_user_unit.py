@@ -119,7 +119,11 @@ def exposures_of(path, **sections):
     parts, schedule = build_and_schedule(loaded, load_data(loaded), NullProgress(), Stopwatch())
     noise = NodeNoise.of(parts, planned_settings(parts, schedule))
     assert linear_gap(run, parts, noise) is None
-    return round_exposures(run, parts, noise), linear_exposures(run, parts, noise, np.arange(13))
+    groups = [*(np.array([node]) for node in range(13)), np.array([1, 6, 9]), np.array([2, 12])]
+    return (
+        *(found(run, parts, noise, groups) for found in (round_exposures, linear_exposures)),
+        np.array([[user in own for own in groups] for user in range(12)]),
+    )
 
 
 MIXED = [{**USER, "nodes": [0, 1, 2, 3, 4]}, {"name": "dp-sgd", "epsilon": 9.0, "nodes": [6, 7, 8]}]
@@ -135,12 +139,14 @@ def test_rounds_are_the_linear_view_of_a_federation(policies, network, tmp_path)
     """Two computations agree, also with lost answers, unequal weights, two units and undefended clients."""
     protocol = {"name": "fedavg", "rounds": 4, "participation": 0.5, "merge": "samples"}
     training = {"optimizer": "sgd", "batch_size": "full"}
-    by_round, by_view = exposures_of(
+    by_round, by_view, is_own = exposures_of(
         tmp_path / "run", protocol=protocol, policies=policies, network=network, training=training
     )
-    others = ~np.eye(12, 13, dtype=bool)
+    others = ~is_own
     np.testing.assert_allclose(by_round[others], by_view[others], atol=1e-9)
     assert 0 < by_round[:, :12][others[:, :12]].max() < 4
+    assert (by_round[:, 13] >= by_round[:, [1, 6, 9]].max(axis=1) - 1e-9)[others[:, 13]].all()
+    np.testing.assert_allclose(by_round[others[:, 14], 14], by_round[others[:, 14], 12])
 
 
 @pytest.mark.slow

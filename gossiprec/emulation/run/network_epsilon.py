@@ -89,10 +89,14 @@ class NetworkEpsilon:
     ----------
     victims : ndarray of int64, shape (n,)
     observers : ndarray of int64, shape (m,)
+        Node ids; -1, -2 and so on for coalitions.
+    members : tuple of ndarray of int64, length m
+        The nodes of each observer.
     hops : ndarray of float64, shape (n, m)
         Fewest messages in a row by which an update of the victim can have come; infinite if none can.
     epsilon : ndarray of float64, shape (n, m)
-        The smaller one of both bounds; infinite without noise, 0 if nothing can have come; NaN of a node itself.
+        The smaller one of both bounds; infinite without noise, 0 if nothing can have come; NaN of a node itself and of
+        a member towards its coalition.
     reach : ndarray of float64, shape (n, m)
         Epsilon of the updates that can have come.
     linear : ndarray of float64, shape (n, m), or None
@@ -110,6 +114,7 @@ class NetworkEpsilon:
 
     victims: I64
     observers: I64
+    members: tuple[I64, ...]
     hops: F64
     epsilon: F64
     reach: F64
@@ -146,17 +151,19 @@ class NetworkEpsilon:
     def arrays(self) -> dict[str, Any]:
         """Return all arrays by name."""
         found = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        return {**found, "delta": np.array(self.delta)}
+        offsets = np.cumsum([0, *map(len, self.members)])
+        members = {"members": np.concatenate(self.members), "member_offsets": offsets}
+        return {**found, **members, "delta": np.array(self.delta)}
 
 
 def network_epsilon(
     path: str | os.PathLike[str],
     *,
     victims: Sequence[int | str] | None = None,
-    observers: Sequence[int] | None = None,
+    observers: Sequence[int | Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> NetworkEpsilon:
-    """Return the epsilon of victims of a complete run towards other nodes, and write it to ``epsilon.npz`` of the run.
+    """Return the epsilon of victims of a complete run towards others, and write it to ``epsilon.npz`` of the run.
 
     Parameters
     ----------
@@ -164,8 +171,9 @@ def network_epsilon(
         The directory of a run with the policy ``dp-sgd``.
     victims : sequence of int or str, optional
         Users: a number is a node id, a text is a name in the data. Default: all.
-    observers : sequence of int, optional
-        Node ids, also of a coordinator. Default: all.
+    observers : sequence of int, or of sequence of int, optional
+        Node ids, also of a coordinator; a sequence of ids is a coalition, which knows all that its members know.
+        Default: every node on its own.
     progress : Progress, optional
         Receives progress messages.
 
@@ -193,27 +201,48 @@ def network_epsilon(
     chosen = np.arange(n_users)
     if victims is not None:
         chosen = np.array([find_users(run, [victim])[0] for victim in victims], np.int64)
-    seeing = np.arange(n_nodes) if observers is None else np.array(observers, np.int64)
-    unknown = seeing[(seeing < 0) | (seeing >= n_nodes)]
-    if len(unknown):
-        raise DataError(
-            f"{run.path}: found observer {unknown[0]}; expected a node id from 0 to {n_nodes - 1}"
-        )
+    groups = [
+        np.unique(np.array(own, np.int64)) for own in (range(n_nodes) if observers is None else observers)
+    ]
+    _check_observers(run.path, groups, n_nodes)
     noise = NodeNoise.of(components, planned_settings(components, schedule))
-    found = _account(run, components, noise, (chosen, seeing), progress)
+    found = _account(run, components, noise, (chosen, groups), progress)
     _write(run, found)
     return found
 
 
+def _check_observers(path: Path, groups: Sequence[I64], n_nodes: int) -> None:
+    """Refuse nodes that do not exist, and coalitions without members.
+
+    Raises
+    ------
+    DataError
+    """
+    for own in groups:
+        unknown = own[(own < 0) | (own >= n_nodes)]
+        if len(unknown):
+            raise DataError(
+                f"{path}: found observer {unknown[0]}; expected a node id from 0 to {n_nodes - 1}"
+            )
+        if not len(own):
+            raise DataError(f"{path}: found a coalition of no nodes; expected at least one; name its nodes")
+
+
 def _account(
-    run: Run, components: RunComponents, noise: NodeNoise, pairs: tuple[I64, I64], progress: Progress
+    run: Run,
+    components: RunComponents,
+    noise: NodeNoise,
+    pairs: tuple[I64, Sequence[I64]],
+    progress: Progress,
 ) -> NetworkEpsilon:
     """Return the epsilons of some victims towards some observers."""
-    chosen, seeing = pairs
+    chosen, groups = pairs
     n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
     progress.phase("replaying messages")
     reach = replay_reach(run, n_users, n_nodes)
-    exposure = reach.updates[np.ix_(chosen, seeing)].astype(np.float64)
+    exposure = np.stack([reach.updates[np.ix_(chosen, own)].max(axis=1) for own in groups], axis=1).astype(
+        float
+    )
     updates = run.events("update")
     totals = np.bincount(updates["node"][updates["samples"] > 0], minlength=n_nodes)[chosen].astype(
         np.float64
@@ -221,14 +250,16 @@ def _account(
     linear, reason = None, linear_gap(run, components, noise)
     if reason is None:
         progress.phase("computing views")
-        views = round_exposures(run, components, noise)
+        views = round_exposures(run, components, noise, groups)
         if views is None:
             reason = size_gap(run)
-            views = None if reason else linear_exposures(run, components, noise, seeing)
-        linear = None if views is None else np.minimum(views[np.ix_(chosen, seeing)], exposure)
-    hops = reach.hops[np.ix_(chosen, seeing)].astype(np.float64)
+            views = None if reason else linear_exposures(run, components, noise, groups)
+        linear = None if views is None else np.minimum(views[chosen], exposure)
+    hops = np.stack([reach.hops[np.ix_(chosen, own)].min(axis=1) for own in groups], axis=1).astype(
+        np.float64
+    )
     hops[hops == FAR] = np.inf
-    own = chosen[:, None] == seeing
+    own = np.stack([np.isin(chosen, members) for members in groups], axis=1)
 
     def epsilons(updates: F64) -> F64:
         return np.where(own, np.nan, _epsilons(noise, chosen, updates))
@@ -236,9 +267,11 @@ def _account(
     sampled = None if linear is None else sampled_epsilons(run, components, noise)
     by_reach = epsilons(exposure)
     by_view = None if linear is None else epsilons(linear)
+    ids = np.array([members[0] if len(members) == 1 else -1 for members in groups], np.int64)
+    alone, ids[ids < 0] = ids >= 0, -1 - np.arange(np.count_nonzero(ids < 0))
     return NetworkEpsilon(
-        chosen, seeing, hops, by_reach if by_view is None else by_view, by_reach, by_view,
-        None if sampled is None else np.where(own, np.nan, sampled[seeing]),
+        chosen, ids, tuple(groups), hops, by_reach if by_view is None else by_view, by_reach, by_view,
+        None if sampled is None else np.where(own | ~alone, np.nan, sampled[ids]),
         _epsilons(noise, chosen, totals[:, None])[:, 0], float(np.nanmax(noise.delta[chosen], initial=0.0)), reason,
     )  # fmt: skip
 
@@ -339,15 +372,20 @@ def update_deviations(components: RunComponents, noise: NodeNoise, owner: I64, s
     return noise.deviation[owner] * np.where(noise.by_user[owner], 1.0, rate)
 
 
-def round_exposures(run: Run, components: RunComponents, noise: NodeNoise) -> F64 | None:
-    """Return the exposure of each user to each node if a coordinator averages fresh answers; None if it does not.
+def round_exposures(
+    run: Run, components: RunComponents, noise: NodeNoise, groups: Sequence[I64]
+) -> F64 | None:
+    """Return the exposure of each user to each group of nodes that share what they know, by rounds of a coordinator.
+
+    None if the coordinator does not average fresh answers.
 
     A version is the version before it plus the mean of the noisy updates of one round. Versions are seen, or assumed to
-    be, so a round shows its mean: the share of an update is that of its noise in the noise of the others.
+    be, so a round shows its mean: the share of an update is that of its noise in the noise of the others, of which no
+    member of the group is one. A group with the coordinator sees single updates.
 
     Returns
     -------
-    ndarray of float64, shape (n_users, n_nodes), or None
+    ndarray of float64, shape (n_users, n_groups), or None
     """
     n = components.split.n_users
     replayed = replay_rounds(run, n) if components.protocol.n_nodes == n + 1 else None
@@ -355,22 +393,25 @@ def round_exposures(run: Run, components: RunComponents, noise: NodeNoise) -> F6
         return None
     rounds, seen = replayed
     samples, weights = run.events("update")["samples"].astype(np.int64), components.merge_weights
-    found, count = np.zeros((n, n + 1)), np.zeros((n, n + 1))
+    is_member = np.stack([np.isin(np.arange(n), own) for own in groups], axis=1)
+    coordinates = np.array([n in own for own in groups])
+    versions = np.array([np.append(seen, 0)[own].max() for own in groups])
+    found, count = np.zeros(is_member.shape), np.zeros(is_member.shape)
     for number, (clients, updates) in enumerate(rounds):
         users = np.array(clients, np.int64)
         power = np.zeros(n)
         power[users] = (
             weights[users] * update_deviations(components, noise, users, samples[np.array(updates, np.int64)])
         ) ** 2
-        others = np.append(power.sum() - power, 0.0)
+        others = np.where(coordinates, 0.0, power.sum() - power @ is_member)
         share = np.divide(
             power[:, None],
             others,
-            out=np.ones((n, n + 1)),
+            out=np.ones(is_member.shape),
             where=(others > power[:, None]) & (power[:, None] > 0),
         )
-        shown = np.zeros((n, n + 1))
-        shown[users] = np.append(number < seen, True)
+        shown = np.zeros(is_member.shape)
+        shown[users] = coordinates | (number < versions)
         hidden = np.where(
             noise.by_user[:n, None], found + share, count + share
         )  # other updates show all of theirs
@@ -379,23 +420,23 @@ def round_exposures(run: Run, components: RunComponents, noise: NodeNoise) -> F6
     return found
 
 
-def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, observers: I64) -> F64:
-    """Return the exposure of each user to each node by its linear view, 0 for nodes that are no observers.
+def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, groups: Sequence[I64]) -> F64:
+    """Return the exposure of each user to each group of nodes that share what they know, by its linear view.
 
     Returns
     -------
-    ndarray of float64, shape (n_users, n_nodes)
+    ndarray of float64, shape (n_users, n_groups)
     """
     replay = replay_linear(run, merge_rules(components))
     scale = update_deviations(components, noise, replay.owner, replay.samples)
     has_own = bool(components.layout.users.stop or len(components.layout.blocks_of_role(BlockRole.PRIVATE)))
     shows_own = ~components.outgoing.withholds_role(BlockRole.USER) & bool(components.layout.users.stop)
-    found = np.zeros((components.split.n_users, components.protocol.n_nodes))
-    for observer in observers.tolist():
-        rows, seen = observer_view(replay, observer)
-        rows = rows * np.where(replay.owner == observer, 0.0, scale)
+    found = np.zeros((components.split.n_users, len(groups)))
+    for column, members in enumerate(groups):
+        rows, seen = observer_view(replay, members)
+        rows = rows * np.where(np.isin(replay.owner, members), 0.0, scale)
         exposures = np.where(scale > 0, update_exposures(rows, replay.owner), seen)
-        shown = _shown_updates(replay, observer, shows_own)
+        shown = _shown_updates(replay, members, shows_own)
         if has_own:
             between = (
                 seen & ~noise.by_user[replay.owner]
@@ -405,7 +446,7 @@ def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, obse
             seen & (replay.order < shown[replay.owner]), np.maximum(exposures, 1.0), exposures
         )
         users = replay.owner < len(found)
-        np.add.at(found[:, observer], replay.owner[users], exposures[users])
+        np.add.at(found[:, column], replay.owner[users], exposures[users])
     return found
 
 
@@ -416,8 +457,14 @@ def merge_rules(components: RunComponents) -> MergeRules:
     return MergeRules([merging[role] for role in roles.tolist()], components.merge_weights)
 
 
-def observer_view(replay: LinearReplay, observer: int) -> tuple[F64, Bools]:
+def observer_view(replay: LinearReplay, members: I64) -> tuple[F64, Bools]:
     """Return the view of an observer, of messages and the models before updates in them, and the updates in it.
+
+    Parameters
+    ----------
+    replay : LinearReplay
+    members : ndarray of int64
+        The nodes of the observer.
 
     Returns
     -------
@@ -425,8 +472,9 @@ def observer_view(replay: LinearReplay, observer: int) -> tuple[F64, Bools]:
         Equal rows are there once.
     seen : ndarray of bool, shape (n_updates,)
     """
-    rows = {replay.pushes[push].tobytes(): replay.pushes[push] for push in replay.deliveries[observer]}
-    others = replay.owner != observer
+    heard = [replay.pushes[push] for member in members.tolist() for push in replay.deliveries[member]]
+    rows = {row.tobytes(): row for row in heard}
+    others = ~np.isin(replay.owner, members)
     seen, known = np.zeros(len(replay.owner), bool), np.zeros(int(replay.owner.max(initial=-1)) + 1, np.int64)
     for row in rows.values():
         seen |= (row != 0) & others
@@ -443,10 +491,10 @@ def observer_view(replay: LinearReplay, observer: int) -> tuple[F64, Bools]:
     return view, seen
 
 
-def _shown_updates(replay: LinearReplay, observer: int, shows_own: Bools) -> I64:
+def _shown_updates(replay: LinearReplay, members: I64, shows_own: Bools) -> I64:
     """Return the number of each node's first updates in the user rows that it has sent to an observer."""
     shown = np.zeros(len(shows_own), np.int64)
-    for push in replay.deliveries[observer]:
+    for push in (push for member in members.tolist() for push in replay.deliveries[member]):
         sender = replay.sender[push]
         if shows_own[sender]:
             shown[sender] = max(shown[sender], replay.sent_updates[push])
