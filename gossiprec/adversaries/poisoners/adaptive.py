@@ -46,6 +46,9 @@ class AdaptivePoisonerOptions(Options):
     """learning rate of these steps"""
     std: float = Field(default=0.01, gt=0)
     """standard deviation of the normal distribution of its initial row"""
+    weights: Literal["mean", "none"] = "mean"
+    """change of the shared weights: the clients' mean, or none. With `scale: matched` use none: the number that brings
+    the targets' rows to a client's length can be 10,000, and would multiply the weights, too"""
 
 
 @POISONERS.register("adaptive")
@@ -54,7 +57,7 @@ class AdaptivePoisoner(Poisoner):
 
     The clients have the targets among their negatives, as most clients that touch an unpopular item have. Their
     gradients show what is honest; the aim is the mean over them of the gradient of ``-log sigmoid(s_t)`` by the
-    targets' rows. Shared weights get the clients' mean.
+    targets' rows. Shared weights get the clients' mean, or no change.
     """
 
     Options = AdaptivePoisonerOptions
@@ -81,9 +84,10 @@ class AdaptivePoisoner(Poisoner):
         scores = context.formula.scores(torch.from_numpy(np.concatenate(users)), rows_, shared_)
         aim = item_gradient(softplus(-context.sign * scores).mean(), context.targets, rows_, shared_)
         within = self._within(aim.rows.astype(np.float64), np.array(honest, np.float64), draw)
-        return ModelDelta(
-            context.targets, within.astype(np.float32), np.mean(shared, axis=0, dtype=np.float32)
-        )
+        change = np.mean(shared, axis=0, dtype=np.float32)
+        if options.weights == "none":
+            change[:] = 0
+        return ModelDelta(context.targets, within.astype(np.float32), change)
 
     def _within(self, aim: F64, honest: F64, draw: np.random.Generator) -> F64:
         """Return the rows to send, given the aim, (n_targets, width), and the clients' rows, (n_clients, ...)."""

@@ -1,0 +1,339 @@
+"""Poison matrix: every attack under every rule, by recommender, in federation and gossip.
+
+python -m analysis.poison_matrix --data ../shared/data --out study/
+
+The report has a heat map of the success of attacks, and tables of exposure, loss of recall and the cost of rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.papers.command import StudyCommand
+from analysis.papers.comparison import read_by_seed, summary_value
+from analysis.papers.document import (
+    DocumentBlock,
+    Grid,
+    GridCell,
+    GridColumn,
+    Heading,
+    ImageBlock,
+    ParagraphBlock,
+)
+from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, run_time_blocks
+from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.tables import DASH
+from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
+from gossiprec.figures.figure_files import Cell, write_figure
+from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
+from gossiprec.runs import Run
+
+NO_ATTACK, NO_RULE = "no-attack", "no-rule"
+LISTS = ("networks", "recommenders", "rules", "attacks")
+UNTARGETED = ("clusterattack", "spattack")
+"""Attacks without targets, by name."""
+BUFFER = 8
+"""Models that an inbox of gossip holds."""
+DECILES = tuple(range(1, 11))
+
+
+class MatrixFile(PaperStudyFile):
+    """The study file, in which lists of networks, recommenders, rules and attacks stand for their combinations."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The study with an experiment for every possible combination, no-attack cells first."""
+        return _expand(self.path)
+
+    @property
+    def cells(self) -> list[str]:
+        """All combinations, also impossible ones."""
+        return ["/".join(names) for names in product(*(self.read("study")[part] for part in LISTS))]
+
+    def why_refused(self, cell: str) -> str | None:
+        """Return why a combination is not possible, or None if it is."""
+        rules = self.plan["refused"]
+        return next((str(rule["why"]) for rule in rules if fnmatch(cell, rule["cells"])), None)
+
+    def overrides(self, cell: str) -> dict[str, Any]:
+        """Return the scenario keys of a combination."""
+        lists = self.read("study")
+        network, recommender, rule, attack = cell.split("/")
+        sets = {**lists["networks"][network], **lists["recommenders"][recommender]}
+        chosen, attacker = lists["rules"][rule].get(network), lists["attacks"][attack]
+        if network == "federation":
+            sets["protocol"] = {**sets["protocol"], "merge": chosen}
+        elif chosen is not None:
+            sets["policies"] = [{"name": "robust-merge", "rule": chosen, "buffer": BUFFER}]
+        if attacker["name"] not in UNTARGETED:
+            sets |= {"evaluate.metrics": ["recall@20", "er@20"], "evaluate.targets": "attacked"}
+        return {**sets, "attackers": [attacker]}
+
+
+@cache
+def _expand(path: Path) -> dict[str, Any]:
+    study = MatrixFile(path)
+    possible = [cell for cell in study.cells if study.why_refused(cell) is None]
+    possible.sort(key=lambda cell: not cell.endswith(NO_ATTACK))
+    plain = {key: value for key, value in study.read("study").items() if key not in LISTS}
+    return {**plain, "axes": {"experiment": {"values": {cell: study.overrides(cell) for cell in possible}}}}
+
+
+STUDY = MatrixFile(Path(__file__).with_name("poison_matrix") / "study.yaml")
+
+
+def names_of(part: str) -> list[str]:
+    """Return the names in one of the lists of the study."""
+    return list(STUDY.read("study")[part])
+
+
+def is_targeted(attack: str) -> bool:
+    """Return whether an attack promotes items."""
+    return attack != NO_ATTACK and not attack.startswith(UNTARGETED)
+
+
+def selectable_names() -> dict[str, tuple[str, ...]]:
+    """Return the experiments that each name of ``--only`` selects: those of a list entry, or one."""
+    experiments = tuple(STUDY.experiments)
+    found = {
+        name: tuple(one for one in experiments if one.split("/")[place] == name)
+        for place, part in enumerate(LISTS)
+        for name in names_of(part)
+    }
+    return {**{name: own for name, own in found.items() if own}, **{one: (one,) for one in experiments}}
+
+
+def measured(runs: Runs, cell: str, measure: str) -> PerSeed:
+    """Return a measure of recommendations at the end of a cell's runs, by seed."""
+
+    def read(run: Run) -> float | None:
+        return None if (value := summary_value(run, "utility", measure)) is None else float(value)
+
+    return read_by_seed(runs.get(cell, {}), read)
+
+
+def lost_percent(runs: Runs, cell: str, reference: str, measure: str = "recall@20") -> PerSeed:
+    """Return the recall that a cell lacks compared with another, in percent of the latter, seed by seed."""
+    own, full = measured(runs, cell, measure), measured(runs, reference, measure)
+    return {seed: 100 * (1 - own[seed] / full[seed]) for seed in own if full.get(seed)}
+
+
+def success(runs: Runs, cell: str) -> PerSeed:
+    """Return the success of an attack in percent, by seed: users shown a target, or recall lost without targets."""
+    *place, attack = cell.split("/")
+    if is_targeted(attack):
+        return {seed: 100 * value for seed, value in measured(runs, cell, "er@20").items()}
+    return lost_percent(runs, cell, "/".join([*place, NO_ATTACK]))
+
+
+def cost(runs: Runs, network: str, recommender: str, rule: str, measure: str = "recall@20") -> PerSeed:
+    """Return the recall that a rule costs without an attack, in percent of the recall without the rule, by seed."""
+    cell = f"{network}/{recommender}/{rule}/{NO_ATTACK}"
+    return lost_percent(runs, cell, f"{network}/{recommender}/{NO_RULE}/{NO_ATTACK}", measure)
+
+
+def mean_by_seed(parts: Iterable[PerSeed]) -> PerSeed:
+    """Return the mean over parts of each seed that all of them have."""
+    own = [part for part in parts if part]
+    seeds = set.intersection(*(set(part) for part in own)) if own else set()
+    return {seed: float(np.mean([part[seed] for part in own])) for seed in sorted(seeds)}
+
+
+def success_of(runs: Runs, network: str, recommenders: Sequence[str], rule: str, attack: str) -> PerSeed:
+    """Return the success of an attack, or the cost of the rule for no attack, mean over recommenders, by seed."""
+    if attack == NO_ATTACK:
+        return mean_by_seed(cost(runs, network, one, rule) for one in recommenders)
+    return mean_by_seed(success(runs, f"{network}/{one}/{rule}/{attack}") for one in recommenders)
+
+
+def rules_of(network: str) -> list[str]:
+    """Return the rules that some recommender can have in a network."""
+    found = {cell.split("/")[2] for cell in STUDY.experiments if cell.startswith(f"{network}/")}
+    return [rule for rule in names_of("rules") if rule in found]
+
+
+_ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.25, 1.2, 0.12, 0.62
+CAPTION = (
+    "Numbers and darkness: success of the attack in percent, {of}, mean over seeds; 0 is stopped, 100 is complete. "
+    "Attacks on an item: users who are shown it among twenty. Attacks on all (below the line): recall lost. First row: "
+    "recall that the rule costs without an attack. –: not possible or not run."
+)
+
+
+def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
+    """Return the heat map: attacks by rules, federation next to gossip."""
+    attacks, networks = names_of("attacks"), names_of("networks")
+    widths = [len(rules_of(network)) for network in networks]
+    height = _HEAD_IN + _ROW_IN * len(attacks) + _FOOT_IN
+    figure = Figure(figsize=(PAGE_IN, height))
+    step = (PAGE_IN - _LABEL_IN - _GAP_IN - 0.35) / sum(widths)
+    left = _LABEL_IN
+    for network, width in zip(networks, widths, strict=True):
+        box = (left, _FOOT_IN, step * width, _ROW_IN * len(attacks))
+        axes = figure.add_axes((box[0] / PAGE_IN, box[1] / height, box[2] / PAGE_IN, box[3] / height))
+        values = np.array(
+            [
+                [mean(success_of(runs, network, recommenders, rule, attack)) for rule in rules_of(network)]
+                for attack in attacks
+            ]
+        )
+        _draw_cells(axes, values, rules_of(network), attacks if network == networks[0] else None)
+        axes.annotate(
+            network, (0, -0.5), (0, 0.95 * _HEAD_IN * 72), textcoords="offset points", fontweight="bold"
+        )
+        left += step * width + _GAP_IN
+    of = "mean over recommenders" if len(recommenders) > 1 else recommenders[0]
+    add_caption(figure, CAPTION.format(of=of))
+    return figure
+
+
+def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str] | None) -> None:
+    """Draw one panel of the heat map with its labels."""
+    shown = np.ma.masked_invalid(np.clip(values, 0, 100))
+    axes.imshow(shown, cmap=mpl.colormaps["Oranges"], vmin=0, vmax=120, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        text = f"{value:.0f}".replace("-0", "0") if np.isfinite(value) else DASH
+        colour = "white" if value > 75 else "black"
+        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=LABEL_PT - 1.5)
+    axes.set_xticks(range(len(rules)), rules, rotation=60, ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(len(values)), attacks or [""] * len(values))
+    axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
+    untargeted = sum(is_targeted(attack) for attack in names_of("attacks")) + 0.5
+    for line in (0.5, untargeted):
+        axes.axhline(line, color="black", linewidth=0.8)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+
+
+CSV_HEADER = ("network", "recommender", "rule", "attack", "number", "seed", "value")
+NUMBERS = ("recall@20", "er@20", *(f"recall@20[activity={decile}]" for decile in DECILES))
+
+
+def csv_rows(runs: Runs) -> Iterator[list[Cell]]:
+    """Yield every number by combination and seed."""
+    for cell in STUDY.experiments:
+        for number in NUMBERS:
+            for seed, value in measured(runs, cell, number).items():
+                yield [*cell.split("/"), number, seed, value]
+
+
+def _text(values: PerSeed, digits: int = 0) -> GridCell:
+    return GridCell(format_mean_text(values, digits)) if values else GridCell(DASH, kind="not run")
+
+
+def rule_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
+    """Yield a row per rule: mean success of attacks with and without targets, the worst attack, and the cost."""
+    recommenders = names_of("recommenders")
+    for rule in rules_of(network):
+        found = {
+            attack: success_of(runs, network, recommenders, rule, attack)
+            for attack in names_of("attacks")
+            if attack != NO_ATTACK
+        }
+        kinds = [
+            mean_by_seed(own for attack, own in found.items() if is_targeted(attack) is kind)
+            for kind in (True, False)
+        ]
+        targeted = {attack: mean(own) for attack, own in found.items() if is_targeted(attack) and own}
+        worst = max(targeted, key=lambda attack: targeted[attack], default=None)
+        costs = (cost_of(runs, network, rule, part) for part in ("", "[activity=1]", "[activity=10]"))
+        yield [
+            GridCell(rule),
+            *(_text(kind) for kind in kinds),
+            GridCell(f"{worst} {targeted[worst]:.0f}" if worst else DASH),
+            *(_text(one) for one in costs),
+        ]
+
+
+def cost_of(runs: Runs, network: str, rule: str, part: str = "") -> PerSeed:
+    """Return a rule's cost, mean over recommenders, of all users or of a decile."""
+    return mean_by_seed(
+        cost(runs, network, one, rule, f"recall@20{part}") for one in names_of("recommenders")
+    )
+
+
+def decile_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
+    """Yield a row per rule: recall without an attack by decile of activity, mean over recommenders."""
+    for rule in rules_of(network):
+        cells = [f"{network}/{one}/{rule}/{NO_ATTACK}" for one in names_of("recommenders")]
+        deciles = (
+            mean_by_seed(measured(runs, cell, f"recall@20[activity={decile}]") for cell in cells)
+            for decile in DECILES
+        )
+        yield [GridCell(rule), *(_text(own, 3) for own in deciles)]
+
+
+class MatrixReport(StudyReport):
+    """The report: the heat map, rules compared, deciles, times, and combinations that are not possible."""
+
+    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
+        """Return the only page, and draw its pictures."""
+        runs, recommenders = study.runs, names_of("recommenders")
+        blocks: list[DocumentBlock] = [
+            study.opening_paragraph(lambda progress: f"Every attack under every rule. {progress}"),
+            ParagraphBlock(describe_seeds(runs)),
+        ]
+        for name, own in (
+            {"all": recommenders, **{one: [one] for one in recommenders}}.items() if runs else ()
+        ):
+            caption = CAPTION.format(of="mean over recommenders" if name == "all" else name)
+            write_figure(
+                figures / f"success_{name}", CSV_HEADER, csv_rows(runs), lambda own=own: draw_map(runs, own)
+            )
+            blocks.append(ImageBlock(f"figures/success_{name}.svg", caption, f"figures/success_{name}.csv"))
+        titles = (
+            "rule",
+            "success of attacks on an item (%)",
+            "success of attacks on all (%)",
+            "worst attack (%)",
+        )
+        costs = ("cost without an attack (%)", "cost of decile 1 (%)", "cost of decile 10 (%)")
+        for network in names_of("networks"):
+            columns = [GridColumn(title) for title in (*titles, *costs)]
+            deciles = [GridColumn("rule"), *(GridColumn(f"decile {decile}") for decile in DECILES)]
+            blocks += [
+                Heading(2, f"Rules in {network}", network),
+                ParagraphBlock(INTERVALS),
+                Grid(f"Rules in {network}", columns, list(rule_rows(runs, network))),
+                Grid(f"Recall without an attack in {network}", deciles, list(decile_rows(runs, network))),
+            ]
+        blocks += run_time_blocks(
+            runs, study.planned, STUDY.experiments, "network and recommender", _group_of
+        )
+        refused = [[GridCell(rule["cells"]), GridCell(rule["why"])] for rule in STUDY.plan["refused"]]
+        blocks += [
+            Heading(2, "Not possible", "refused"),
+            Grid("Not possible", [GridColumn("combinations"), GridColumn("why")], refused),
+        ]
+        return {"report": ("Which rule stops which attack", blocks)}
+
+    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
+        """Return every number by combination and seed."""
+        return CSV_HEADER, csv_rows(study.runs)
+
+
+def describe_seeds(runs: Runs) -> str:
+    """Return which seeds all experiments have, and how many experiments others have."""
+    counts: Mapping[int, int] = {}
+    for own in runs.values():
+        counts = {**counts, **{seed: counts.get(seed, 0) + 1 for seed in own}}
+    each = (f"seed {seed}: {count} of {len(STUDY.experiments)}" for seed, count in sorted(counts.items()))
+    return f"Finished combinations: {'; '.join(each) or 'none'}."
+
+
+def _group_of(experiment: str) -> str:
+    return " ".join(experiment.split("/")[:2])
+
+
+if __name__ == "__main__":
+    StudyCommand(STUDY, selectable_names(), MatrixReport()).main()
