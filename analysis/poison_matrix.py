@@ -162,7 +162,7 @@ def rules_of(network: str) -> list[str]:
     return [rule for rule in names_of("rules") if rule in found]
 
 
-_ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.25, 1.2, 0.12, 0.62
+_ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.4, 1.2, 0.12, 0.62
 CAPTION = (
     "Numbers and darkness: success of the attack in percent, {of}, mean over seeds; 0 is stopped, 100 is complete. "
     "Attacks on an item: users who are shown it among twenty. Attacks on all (below the line): recall lost. First row: "
@@ -189,7 +189,7 @@ def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
         )
         _draw_cells(axes, values, rules_of(network), attacks if network == networks[0] else None)
         axes.annotate(
-            network, (0, -0.5), (0, 0.95 * _HEAD_IN * 72), textcoords="offset points", fontweight="bold"
+            network, (0, -0.5), (0, 0.92 * _HEAD_IN * 72), textcoords="offset points", fontweight="bold"
         )
         left += step * width + _GAP_IN
     of = "mean over recommenders" if len(recommenders) > 1 else recommenders[0]

@@ -295,3 +295,13 @@ def test_a_poisoner_that_starts_late_starts_like_others(name):
     player.number = 5
     player.push(versions(1)[0])
     assert player.memory.any()
+
+
+@pytest.mark.parametrize("weights", ["mean", "none"])
+def test_an_adaptive_poisoner_changes_shared_weights_only_if_it_may(weights):
+    world = World("ncf")
+    push = PushContext(SEED, NODE, 0, np.zeros(0, np.int32), round=1, memory=np.zeros(0, np.float32))
+    found = world.poisoner("adaptive", weights=weights, clients=2, steps=1).gradient(world.sent, push)
+    assert len(found.shared) > 10
+    assert found.shared.any() == (weights == "mean")
+    assert found.rows.any()

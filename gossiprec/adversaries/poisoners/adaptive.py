@@ -84,9 +84,9 @@ class AdaptivePoisoner(Poisoner):
         scores = context.formula.scores(torch.from_numpy(np.concatenate(users)), rows_, shared_)
         aim = item_gradient(softplus(-context.sign * scores).mean(), context.targets, rows_, shared_)
         within = self._within(aim.rows.astype(np.float64), np.array(honest, np.float64), draw)
-        change = np.mean(shared, axis=0, dtype=np.float32)
+        change: F32 = np.asarray(np.mean(shared, axis=0, dtype=np.float32))
         if options.weights == "none":
-            change[:] = 0
+            change = np.zeros_like(change)
         return ModelDelta(context.targets, within.astype(np.float32), change)
 
     def _within(self, aim: F64, honest: F64, draw: np.random.Generator) -> F64:
