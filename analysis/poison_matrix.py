@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from analysis.papers.document import (
 from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, run_time_blocks
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.tables import DASH
-from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
+from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, format_mean_text, mean
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
 from gossiprec.runs import Run
@@ -164,10 +164,28 @@ def rules_of(network: str) -> list[str]:
 
 _ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.4, 1.2, 0.12, 0.62
 CAPTION = (
-    "Numbers and darkness: success of the attack in percent, {of}, mean over seeds; 0 is stopped, 100 is complete. "
-    "Attacks on an item: users who are shown it among twenty. Attacks on all (below the line): recall lost. First row: "
-    "recall that the rule costs without an attack. –: not possible or not run."
+    "Numbers and darkness: success of the attack in percent, {of} and over seeds; 0 is stopped, 100 is complete. "
+    "Attacks on an item: users who are shown it among twenty. Attacks on all (below the second line): recall lost. "
+    "First row: recall that the rule costs without an attack. –: not possible or not run."
 )
+
+
+def caption_of(recommenders: Sequence[str]) -> str:
+    """Return the caption of a heat map."""
+    return CAPTION.format(of="mean over recommenders" if len(recommenders) > 1 else recommenders[0])
+
+
+MAP_HEADER = ("network", "rule", "attack", "seeds", "percent", "half_width")
+
+
+def map_rows(runs: Runs, recommenders: Sequence[str]) -> Iterator[list[Cell]]:
+    """Yield every number of a heat map with half of its 95 % interval over seeds."""
+    for network in names_of("networks"):
+        for rule, attack in product(rules_of(network), names_of("attacks")):
+            found = success_of(runs, network, recommenders, rule, attack)
+            if found:
+                half = confidence_half_width(found)[1] - mean(found)
+                yield [network, rule, attack, len(found), round(mean(found), 2), round(half, 2)]
 
 
 def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
@@ -192,8 +210,7 @@ def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
             network, (0, -0.5), (0, 0.92 * _HEAD_IN * 72), textcoords="offset points", fontweight="bold"
         )
         left += step * width + _GAP_IN
-    of = "mean over recommenders" if len(recommenders) > 1 else recommenders[0]
-    add_caption(figure, CAPTION.format(of=of))
+    add_caption(figure, caption_of(recommenders))
     return figure
 
 
@@ -206,7 +223,8 @@ def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence
         colour = "white" if value > 75 else "black"
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=LABEL_PT - 1.5)
     axes.set_xticks(range(len(rules)), rules, rotation=60, ha="left", rotation_mode="anchor")
-    axes.set_yticks(range(len(values)), attacks or [""] * len(values))
+    labels = [attack.replace(NO_ATTACK, "cost of the rule") for attack in attacks or ()]
+    axes.set_yticks(range(len(values)), labels or [""] * len(values))
     axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
     untargeted = sum(is_targeted(attack) for attack in names_of("attacks")) + 0.5
     for line in (0.5, untargeted):
@@ -283,14 +301,11 @@ class MatrixReport(StudyReport):
             study.opening_paragraph(lambda progress: f"Every attack under every rule. {progress}"),
             ParagraphBlock(describe_seeds(runs)),
         ]
-        for name, own in (
-            {"all": recommenders, **{one: [one] for one in recommenders}}.items() if runs else ()
-        ):
-            caption = CAPTION.format(of="mean over recommenders" if name == "all" else name)
-            write_figure(
-                figures / f"success_{name}", CSV_HEADER, csv_rows(runs), lambda own=own: draw_map(runs, own)
-            )
-            blocks.append(ImageBlock(f"figures/success_{name}.svg", caption, f"figures/success_{name}.csv"))
+        shown = [one for one in recommenders if any(f"/{one}/" in cell for cell in runs)]
+        for own in [recommenders, *([one] for one in shown)] if runs else ():
+            name = f"success_{own[0] if len(own) == 1 else 'all'}"
+            write_figure(figures / name, MAP_HEADER, map_rows(runs, own), partial(draw_map, runs, own))
+            blocks.append(ImageBlock(f"figures/{name}.svg", caption_of(own), f"figures/{name}.csv"))
         titles = (
             "rule",
             "success of attacks on an item (%)",
