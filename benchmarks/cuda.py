@@ -122,7 +122,7 @@ def run(name: str, data: Mapping[str, int], executor: Mapping[str, Any]) -> Ende
     def carry_out(segment: Any) -> None:
         nonlocal seconds
         begin = time.perf_counter()
-        runner.carry_out(segment)
+        runner.run_segment(segment)
         wait()
         seconds += time.perf_counter() - begin
 
@@ -140,7 +140,7 @@ def wait() -> None:
 def seconds_of_scoring(prepared: PreparedRun) -> float:
     """Return the seconds to score all items for some users, after a first time."""
     users = np.arange(min(256, prepared.split.n_users))
-    view = prepared.executor.store.readable(prepared.planner.current_rows, users)
+    view = prepared.executor.store.scoring_view(prepared.planner.current_rows, users)
     histories = prepared.executor.work.feed.histories(prepared.split, "test")
     histories = {column: values[users] for column, values in histories.items()}
     for _ in range(2):
