@@ -214,7 +214,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
             say(str(error))
     emit(
         bench="cuda", world=name, device=options.device, threads=THREADS, nodes=host.prepared.protocol.n_nodes,
-        steps=int(host.prepared.executor.store.steps.sum()), cpu_s=host.seconds, device_s=device.seconds,
+        steps=int(np.sum(host.prepared.executor.work.arena.steps)), cpu_s=host.seconds, device_s=device.seconds,
         cpu_over_device=host.seconds / device.seconds, apart=host.apart(device), apart_again=device.apart(again),
         **found,
     )  # fmt: skip

@@ -53,6 +53,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from common import emit, median, rate, say
 from federated_sequences import clients, whole
@@ -110,7 +111,8 @@ def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool 
     sizes = [torch.Size(shape).numel() for shape in layout.tables.values()]
     for node in range(NAIVE):
         samples = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
-        more, own = {}, {}
+        more: Mapping[str, npt.NDArray[Any]] = {}
+        own: Mapping[str, npt.NDArray[Any]] = {}
         if work.recommender is not None:
             own_row = np.zeros(layout.user_width, np.float32)
             positives = work.feed.positives[node]
@@ -182,7 +184,7 @@ def summary_of(scenario: Scenario, folder: Path) -> dict[str, Any]:
 
 def passes(options: argparse.Namespace, folder: Path) -> float:
     """Measure passes of Adam; return the passes per second."""
-    ncf = {"dim": 32, "hidden": [64, 32, 16]}
+    ncf: dict[str, Any] = {"dim": 32, "hidden": [64, 32, 16]}
     scenario = world(ML_1M, ADAM, "touched-mean", options.slices, options.threads, **ncf)
     prepared = prepare(scenario)
     bare(prepared, 1, options.threads)
@@ -212,7 +214,7 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
 
 def contributed(options: argparse.Namespace) -> None:
     """Measure the clients of PDC-FRS."""
-    ncf = {"dim": 32, "hidden": [32, 16, 8]}
+    ncf: dict[str, Any] = {"dim": 32, "hidden": [32, 16, 8]}
     pdc = {"name": "pdc-frs", "similarity": {"name": "co-occurrence", "public_users": 0.1}, "epsilon": 20}
     prepared = prepare(world(ML_1M, ADAM, "touched-mean", 2, options.threads, pdc, **ncf))
     work, between = prepared.executor.work, prepared.coordinator_hook
@@ -269,7 +271,7 @@ def sequences(options: argparse.Namespace, folder: Path) -> None:
 
 def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
     """Measure clients of one gradient step."""
-    ncf = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
+    ncf: dict[str, Any] = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
     scenario = world(ML_1M, ONE_STEP, "sum", 10 * options.slices, options.threads, **ncf)
     rates = []
     for number in range(options.rounds):
@@ -282,7 +284,7 @@ def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> 
 
 def large(options: argparse.Namespace, folder: Path) -> None:
     """Measure many clients with many wide items, compared with few."""
-    ncf = {"dim": 64, "hidden": [128, 64, 32]}
+    ncf: dict[str, Any] = {"dim": 64, "hidden": [128, 64, 32]}
     found: dict[str, list[float]] = {"small": [], "large": []}
     for number in range(options.rounds):
         for name, data in (("small", SMALL), ("large", LARGE)):

@@ -168,12 +168,9 @@ class Clients:
         previous, positives, negatives = (columns[of][0][there] for of in ("previous", "items", "negatives"))
         candidates = np.unique(np.append(positives, negatives[negatives >= 0]))
         allowed = np.isin(candidates, positives) | (candidates == negatives[..., None]).any(axis=1)
-        items = (previous, candidates, np.searchsorted(candidates, positives))
-        return History(
-            *(torch.from_numpy(each).long() for each in items),
-            torch.from_numpy(allowed),
-            torch.from_numpy(keep[there]),
-        )
+        places = np.searchsorted(candidates, positives)
+        inputs, several, wanted = (torch.from_numpy(each).long() for each in (previous, candidates, places))
+        return History(inputs, several, wanted, torch.from_numpy(allowed), torch.from_numpy(keep[there]))
 
     def naive(self, samples: Sequence[History], *, touched: bool) -> Iterator[F32]:
         """Train one after the other, with all items or only touched ones; yield dense weights."""
@@ -181,7 +178,8 @@ class Clients:
             items, mine = self._items, each
             if touched:
                 kept, places = torch.cat(each[:2]).unique(return_inverse=True)
-                items, mine = items[kept], History(*places.split([len(part) for part in each[:2]]), *each[2:])
+                inputs, several = places.split([len(each.previous), len(each.candidates)])
+                items, mine = items[kept], each._replace(previous=inputs, candidates=several)
             client = Client(items, self._recurrence, self._dense)
             descent = torch.optim.SGD(client.parameters(), lr=1.0)
             torch.autograd.backward(client.loss(mine))
@@ -247,7 +245,7 @@ def clients(rounds: int, threads: int) -> None:
 
 def whole(rounds: int, threads: int, folder: Path) -> None:
     """Measure rounds of the whole emulator, without rankings, which take longer than the rounds."""
-    UtilityEvaluator.measure = lambda self, current, looks=(): dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
+    UtilityEvaluator.measure = lambda self, current, inputs=(): dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
     simulate(world(2, threads), out=folder / "run", overwrite=True)
     say(f"{rounds} rounds")
     spent: dict[str, float] = {}

@@ -30,9 +30,10 @@ import yaml
 from common import emit, median, say
 
 from gossiprec.cli.progress import StudyProgressState
+from gossiprec.emulation.shards.ray_backend import LOCAL
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.plan import StudyPlan, make_plan
-from gossiprec.study.ray_runner import LOCAL, RayRunner
+from gossiprec.study.ray_runner import RayRunner
 from gossiprec.study.runner import Start, StudyRunner
 from gossiprec.study.spec import load_study
 from gossiprec.study.study_table import CSV, PARQUET
@@ -76,7 +77,7 @@ class Timed(StudyProgressState):
 def carried_out(plan: StudyPlan, path: Path, start: Start) -> tuple[float, float]:
     """Run a study; return the runs per second in all, and between the ends of the first and the last run."""
     folder, watching = StudyFolder(path), Timed()
-    with folder.locked():
+    with folder.locked(plan.study.name):
         conduct = StudyRunner(plan, folder)
         begin = time.perf_counter()
         outcome = conduct.carry_out(conduct.find_unfinished(stale_runs="refuse"), start, watching)
