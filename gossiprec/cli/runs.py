@@ -150,20 +150,31 @@ def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[A
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.argument("others", metavar="OTHER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME",
+    help="Test only this metric, such as hr@20, or result of an attack (repeatable).",
+)  # fmt: skip
 @JSON
-def compare(run: Path, others: tuple[Path, ...], as_json: bool) -> None:
-    """Test over users whether the metrics of runs differ from those of RUN.
+def compare(run: Path, others: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) -> None:
+    """Test over users, and over seeds, whether the metrics of runs differ from those of RUN.
 
     \b
     gossiprec compare runs/rand-gossip-s1 runs/rand-gossip-s1-policies-share-less
+    gossiprec compare runs/plain-s* runs/share-less-s*
 
-    For each metric of users at the last report: the mean difference with a 95 % interval (bootstrap over users), and
-    Wilcoxon's test of signed ranks, corrected by Holm's method for the number of tests. Runs must be on the same data.
+    For each metric and result of an attack of users at the last report: the mean difference with a 95 % interval, and
+    Wilcoxon's test of signed ranks, corrected by Holm's method for the number of tests. Runs of the first scenario with
+    several seeds are compared with the other scenarios over seeds, too. Paired runs must be on the same data.
     """  # noqa: D301
     from gossiprec.runs import open_run
-    from gossiprec.runs.paired_tests import compare_users
+    from gossiprec.runs.paired_tests import compare_groups
 
-    found = compare_users(open_run(run), [open_run(other) for other in others])
+    runs = [open_run(path) for path in (run, *others)]
+    found = compare_groups(runs, metrics)
+    if len({each.manifest.get("code") for each in runs}) > 1:
+        click.echo(
+            "note: these runs are of different versions of the code; rerun them to rule it out", err=True
+        )
     with ignore_closed_pipe():
         if as_json:
             click.echo(json.dumps([vars(test) for test in found]))
@@ -171,7 +182,8 @@ def compare(run: Path, others: tuple[Path, ...], as_json: bool) -> None:
         head = [
             "run",
             "metric",
-            "users",
+            "n",
+            "over",
             "mean",
             f"of {run}",
             "difference",
@@ -181,14 +193,19 @@ def compare(run: Path, others: tuple[Path, ...], as_json: bool) -> None:
         ]
         rows = [
             [
-                *(test.run, test.metric, f"{test.users:,}", _cell(test.second), _cell(test.first)),
+                *(test.run, test.metric, f"{test.n:,}", test.unit, _cell(test.second), _cell(test.first)),
                 *(f"{test.second - test.first:+.4g}", f"{test.low:+.4g} to {test.high:+.4g}"),
                 *(f"{test.p_value:.2g}", f"{test.holm:.2g}"),
             ]
             for test in found
         ]
         print_table([head, *rows])
-        click.echo("These are tests over the users of single runs; other seeds can differ by more.")
+        by_seed = any(test.unit == "seeds" for test in found)
+        click.echo(
+            "Only tests over seeds are about other seeds, too; with n seeds, p is at least 2^(1 - n)."
+            if by_seed
+            else "These are tests over the users of single runs; other seeds can differ by more."
+        )
 
 
 def _change(left: Any, right: Any) -> str:

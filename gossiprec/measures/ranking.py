@@ -75,6 +75,14 @@ def nanmean(values: F64) -> float:
     return float(known.mean()) if known.size else float("nan")
 
 
+def mean_by_user(users: I64, values: F64) -> tuple[I64, F64]:
+    """Return the users, ascending, and the mean of each one's known values; NaN if a user has none."""
+    owners, place = np.unique(users, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(owners)))])
+    return owners.astype(np.int64), user_means(values[order], offsets)
+
+
 def relevant_ranks(
     scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools, k: int
 ) -> RelevantRanks:

@@ -1,14 +1,16 @@
-"""Paired tests over the users of two runs: a bootstrap interval, and Wilcoxon's test, corrected by Holm's method."""
+"""Paired tests of runs, over users and over seeds: an interval, and Wilcoxon's test, corrected by Holm's method."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.base.errors import LogError
+from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.runs.run import Run
 
 N_RESAMPLES = 2_000
@@ -16,28 +18,39 @@ CONFIDENCE = 0.95
 BATCH = 2**22
 """Number of values that are resampled together."""
 
+Group = Mapping[int, Run]
+"""Runs that differ only by their seeds, by seed."""
+Values = Mapping[str, tuple[I64, F64]]
+"""Ascending ids of users and their values, by metric."""
+
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A test of a metric over the users that two runs have in common.
+    """A test of a metric over the users, or the seeds, that two runs or groups of runs have in common.
 
     Attributes
     ----------
     run : str
-        The second run.
+        The second run; of a group, the one with the lowest seed.
+    unit : str
+        ``users`` or ``seeds``.
     metric : str
-    users : int
+    n : int
+        Number of users or seeds.
     first, second : float
-        Means over these users.
+        Means over them.
     low, high : float
-        95 % interval of the mean difference, second minus first: percentiles of the bootstrap over users.
+        95 % interval of the mean difference, second minus first: of users the percentiles of a bootstrap, of seeds
+        Student's, because a bootstrap of a few values is too narrow.
     p_value, holm : float
-        Of Wilcoxon's two-sided test of signed ranks, in which users without a difference do not count; and corrected.
+        Of Wilcoxon's two-sided test of signed ranks, in which pairs without a difference do not count; and corrected
+        for the number of tests with this unit.
     """
 
     run: str
+    unit: str
     metric: str
-    users: int
+    n: int
     first: float
     second: float
     low: float
@@ -46,26 +59,65 @@ class PairedTest:
     holm: float = 1.0
 
 
-def compare_users(run: Run, others: Sequence[Run]) -> list[PairedTest]:
-    """Test the metrics of users at the last reports of runs, each against the first run.
+def group_by_scenario(runs: Sequence[Run]) -> list[Group]:
+    """Return the runs in groups that differ only by seed, in order; each run by itself if no group has two seeds.
 
     Raises
     ------
     LogError
-        If runs are on other data, have no values of users, or have no metric in common.
+        If the first group has several runs, and a group has two runs with the same seed.
+    """
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        about = {name: value for name, value in run.scenario.items() if name not in ("name", "seed")}
+        groups.setdefault(json.dumps(about, sort_keys=True, default=str), []).append(run)
+    if len(groups) < 2 or len({_seed(run) for run in next(iter(groups.values()))}) < 2:
+        return [{_seed(run): run} for run in runs]
+    for group in groups.values():
+        by_seed: dict[int, Run] = {}
+        for run in group:
+            if by_seed.setdefault(_seed(run), run) is not run:
+                raise LogError(
+                    f"{by_seed[_seed(run)].path} and {run.path}: found the same scenario and seed {_seed(run)} twice; "
+                    "expected a seed once per group; leave one of them out"
+                )
+    return [{_seed(run): run for run in group} for group in groups.values()]
+
+
+def compare_groups(runs: Sequence[Run], metrics: Sequence[str] = ()) -> list[PairedTest]:
+    """Test the values of users at the last reports of runs, each against the first run or its group.
+
+    Runs of one scenario with several seeds form a group. Groups are tested over the seeds that both have, and over
+    users, of whom each has its mean over these seeds, if all seeds have the same data.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    metrics : sequence of str
+        The metrics to test; all that are in common if there are none.
+
+    Raises
+    ------
+    LogError
+        If runs are on other data, have no values of users, or lack a metric or seeds in common.
 
     Notes
     -----
-    The tests are about the users of these runs, not about other seeds. Users of a run learn from one another, so their
-    values are not independent.
+    Tests over users are about the users of these runs, not about other seeds. Users of a run learn from one another,
+    so their values are not independent. With n seeds, the p-value over seeds is at least 2^(1 - n).
 
     References
     ----------
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979.
     """
-    found = [test for other in others for test in _tests(run, other)]
-    corrected = correct_by_holm([test.p_value for test in found])
-    return [replace(test, holm=float(p)) for test, p in zip(found, corrected, strict=True)]
+    first, *others = group_by_scenario(runs)
+    found = [test for other in others for test in _tests(first, other, metrics)]
+    for unit in ("users", "seeds"):
+        places = [place for place, test in enumerate(found) if test.unit == unit]
+        corrected = correct_by_holm([found[place].p_value for place in places])
+        for place, p in zip(places, corrected, strict=True):
+            found[place] = replace(found[place], holm=float(p))
+    return found
 
 
 def correct_by_holm(p_values: Sequence[float]) -> F64:
@@ -77,27 +129,96 @@ def correct_by_holm(p_values: Sequence[float]) -> F64:
     return corrected
 
 
-def _tests(run: Run, other: Run) -> Iterable[PairedTest]:
-    prints = [(each.manifest.get("data") or {}).get("fingerprint") for each in (run, other)]
-    if prints[0] != prints[1]:
-        raise LogError(
-            f"{run.path} and {other.path} cannot be compared by user: found data with fingerprints "
-            f"{prints[0]} and {prints[1]}; expected the same data and split"
-        )
-    first, second = _last_values(run), _last_values(other)
-    common = [metric for metric in first if metric in second]
-    if not common:
-        raise LogError(
-            f"{run.path} and {other.path} have no metric of users in common: found "
-            f"{', '.join(first) or 'none'} and {', '.join(second) or 'none'}; add one to evaluate.metrics"
-        )
-    for metric in common:
-        users, at, there = np.intersect1d(first[metric][0], second[metric][0], return_indices=True)
-        if len(users):
-            yield _test(str(other.path), metric, first[metric][1][at], second[metric][1][there])
+def compare_pairs(first: F64, second: F64, unit: str = "seeds") -> tuple[float, float, float]:
+    """Return the ends of the 95 % interval of the mean difference of pairs, and Wilcoxon's p-value.
+
+    Parameters
+    ----------
+    first, second : ndarray of float64, shape (n,)
+    unit : str
+        ``users`` for an interval by bootstrap, ``seeds`` for Student's.
+    """
+    from scipy.stats import t, wilcoxon
+
+    difference = second - first
+    if unit == "users":
+        rng, n, size = np.random.default_rng(1), len(difference), max(1, BATCH // len(difference))
+        means = np.concatenate([
+            difference[rng.integers(n, size=(min(size, N_RESAMPLES - done), n))].mean(axis=1)
+            for done in range(0, N_RESAMPLES, size)
+        ])  # fmt: skip
+        low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    else:
+        error = difference.std(ddof=1) / np.sqrt(len(difference))
+        half = t.ppf((1 + CONFIDENCE) / 2, len(difference) - 1) * error
+        low, high = difference.mean() - half, difference.mean() + half
+    p_value = float(wilcoxon(difference).pvalue) if difference.any() else 1.0
+    return float(low), float(high), p_value
 
 
-def _last_values(run: Run) -> dict[str, tuple[I64, F64]]:
+def _tests(first: Group, other: Group, metrics: Sequence[str]) -> Iterator[PairedTest]:
+    """Yield the tests of two groups: over users, and over seeds if both groups have several."""
+    by_seed = len(first) > 1
+    seeds = sorted(first.keys() & other.keys()) if by_seed else [0]
+    one, two = ([group[seed] for seed in seeds] if by_seed else [*group.values()] for group in (first, other))
+    name = str(next(iter(other.values())).path)
+    if by_seed and len(seeds) < 2:
+        raise LogError(
+            f"{next(iter(first.values())).path} and {name}: found seeds {_listed(first)} and {_listed(other)}; "
+            "expected at least two in common; simulate both scenarios with the same seeds"
+        )
+    prints = [[(run.manifest.get("data") or {}).get("fingerprint") for run in runs] for runs in (one, two)]
+    for left, right, *own in zip(one, two, *prints, strict=True):
+        if own[0] != own[1]:
+            raise LogError(
+                f"{left.path} and {right.path} cannot be compared by user: found data with fingerprints "
+                f"{own[0]} and {own[1]}; expected the same data and split"
+            )
+    values = [[_last_values(run) for run in runs] for runs in (one, two)]
+    for metric in _common(one, two, values, metrics):
+        sides = [[found[metric] for found in side] for side in values]
+        users = reduce(np.intersect1d, [of for side in sides for of, _ in side])
+        if len(users) and len(set(prints[0])) == 1:
+            means = [np.mean([own[np.isin(of, users)] for of, own in side], axis=0) for side in sides]
+            yield _test(name, "users", metric, *means)
+        if by_seed:
+            yield _test(name, "seeds", metric, *(np.array([own.mean() for _, own in side]) for side in sides))
+
+
+def _test(run: str, unit: str, metric: str, first: F64, second: F64) -> PairedTest:
+    means = float(first.mean()), float(second.mean())
+    return PairedTest(run, unit, metric, len(first), *means, *compare_pairs(first, second, unit))
+
+
+def _common(
+    one: Sequence[Run], two: Sequence[Run], values: Sequence[Sequence[Values]], wanted: Sequence[str]
+) -> list[str]:
+    """Return the metrics that all runs have, or the wanted ones of them."""
+    known = [metric for metric in values[0][0] if all(metric in of for side in values for of in side)]
+    for metric in wanted:
+        if metric not in known:
+            raise LogError(
+                f"--metric: found {metric!r}, which {one[0].path} and {two[0].path} do not both have by user"
+                f"{did_you_mean(metric, known)}; expected one of {', '.join(known) or 'none'}"
+            )
+    if not known:
+        found = (", ".join(side[0]) or "none" for side in values)
+        raise LogError(
+            f"{one[0].path} and {two[0].path} have no metric of users in common: found {' and '.join(found)}; add one "
+            "to evaluate.metrics"
+        )
+    return [*wanted] or known
+
+
+def _seed(run: Run) -> int:
+    return int(run.scenario["seed"])
+
+
+def _listed(seeds: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(seeds)))
+
+
+def _last_values(run: Run) -> Values:
     """Return users and values of each metric at the last report."""
     found = run.by_user
     last = found["time"] == found["time"].max(initial=0.0)
@@ -106,26 +227,3 @@ def _last_values(run: Run) -> dict[str, tuple[I64, F64]]:
     return {
         name: (users[metrics == name], values[metrics == name]) for name in dict.fromkeys(metrics.tolist())
     }
-
-
-def _test(run: str, metric: str, first: F64, second: F64) -> PairedTest:
-    from scipy.stats import wilcoxon
-
-    difference = second - first
-    rng, size = np.random.default_rng(1), max(1, BATCH // len(difference))
-    means = np.concatenate([
-        difference[rng.integers(len(difference), size=(min(size, N_RESAMPLES - done), len(difference)))].mean(axis=1)
-        for done in range(0, N_RESAMPLES, size)
-    ])  # fmt: skip
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    p_value = float(wilcoxon(difference).pvalue) if difference.any() else 1.0
-    return PairedTest(
-        run,
-        metric,
-        len(difference),
-        float(first.mean()),
-        float(second.mean()),
-        float(low),
-        float(high),
-        p_value,
-    )

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from scipy.stats import bootstrap, wilcoxon
+from scipy.stats import bootstrap, ttest_rel, wilcoxon
 
 from gossiprec import simulate
 from gossiprec.cli.main import exit_code
@@ -133,16 +133,40 @@ def test_runs_are_compared_user_by_user(folder, capsys):
     status, out, _ = printed(capsys, "compare", *pair, pair[0], "--json")
     found = json.loads(out)
     first, second = (open_run(path).by_user for path in pair)
-    assert (status, [test["metric"] for test in found]) == (0, ["hr@5", "ndcg@5"] * 2)
-    for test in found[:2]:
+    metrics = [*dict.fromkeys(first["metric"].tolist())]
+    assert {"hr@5", "ndcg@5"} < {*metrics}
+    assert (status, [test["metric"] for test in found]) == (0, metrics * 2)
+    for test in found[: len(metrics)]:
         one, other = (each["value"][each["metric"] == test["metric"]] for each in (first, second))
-        assert (test["users"], test["first"], test["second"]) == (12, one.mean(), other.mean())
+        assert (test["unit"], test["n"]) == ("users", len(one))
+        assert (test["first"], test["second"]) == (one.mean(), other.mean())
         assert test["p_value"] == wilcoxon(other - one).pvalue
-        interval = bootstrap([other - one], np.mean, method="percentile", rng=7).confidence_interval
-        assert [test["low"], test["high"]] == pytest.approx([*interval], abs=0.01)
-        assert test["holm"] == min(1.0, max(4 * test["p_value"], min(t["p_value"] for t in found) * 4))
-    assert all(test["low"] == test["high"] == 0 and test["holm"] == 1 for test in found[2:])
+        if test["metric"] == "hr@5":
+            interval = bootstrap([other - one], np.mean, method="percentile", rng=7).confidence_interval
+            assert [test["low"], test["high"]] == pytest.approx([*interval], abs=0.01)
+    assert [test["holm"] for test in found] == correct_by_holm([test["p_value"] for test in found]).tolist()
+    assert all(test["low"] == test["high"] == 0 and test["holm"] == 1 for test in found[len(metrics) :])
     assert "hr@5" in printed(capsys, "compare", *pair)[1].splitlines()[1]
+
+
+@pytest.mark.slow
+def test_scenarios_are_compared_seed_by_seed(folder, tmp_path, capsys):
+    scenario = {**open_run(folder / "study/runs/c").scenario, "seed": 6}
+    runs = [folder / "a", folder / "b", folder / "study/runs/c", simulate(scenario, out=tmp_path / "d").path]
+    status, out, _ = printed(capsys, "compare", *runs, "--metric", "ndcg@5", "--json")
+    (test,) = json.loads(out)  # each seed has other synthetic data, so there is no test over users
+    means = [open_run(path).summary["utility"]["ndcg@5"] for path in runs]
+    assert (status, test["unit"], test["n"]) == (0, "seeds", 2)
+    assert (test["first"], test["second"]) == pytest.approx((np.mean(means[:2]), np.mean(means[2:])))
+    expected = ttest_rel(means[2:], means[:2]).confidence_interval()
+    assert (test["low"], test["high"]) == pytest.approx((expected.low, expected.high))
+    assert "Only tests over seeds" in printed(capsys, "compare", *runs, "--metric", "ndcg@5")[1]
+
+    assert "found seeds 5, 6 and 5; expected at least two" in printed(capsys, "compare", *runs[:3])[2]
+    assert "the same scenario and seed 5 twice" in printed(capsys, "compare", *runs[:3], runs[0])[2]
+    found = printed(capsys, "compare", runs[0], runs[2], "--metric", "ndcg@6")[2]
+    assert "--metric: found 'ndcg@6'" in found
+    assert "did you mean 'ndcg@5'?" in found
 
 
 def test_p_values_are_corrected_for_their_number():

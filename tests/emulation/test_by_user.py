@@ -16,6 +16,7 @@ from tests.emulation.tiny_runs import tiny
 
 METRICS = ["hr@5", "full_ndcg@5", "val_recall@5", "novelty@5", "coverage@5", "exposure_gini@5", "er@5"]
 OF_USERS = METRICS[:4]
+OF_ATTACKS = ["accuracy[single/standardized/b0.99/k3]", "found[single/standardized/b0.99/k3]"]
 FILE = "metrics_by_user.parquet"
 
 
@@ -36,7 +37,7 @@ def test_the_mean_over_users_is_the_metric_of_each_report(whole):
     found, metrics = whole.by_user, whole.metrics
 
     assert reports(found) == reports(metrics)
-    assert list(dict.fromkeys(found["metric"].tolist())) == OF_USERS
+    assert list(dict.fromkeys(found["metric"].tolist())) == [*OF_USERS, *OF_ATTACKS]
     for time, name, value in zip(metrics["time"], metrics["metric"], metrics["value"], strict=True):
         if name in OF_USERS:
             rows = (found["time"] == time) & (found["metric"] == name)
@@ -44,9 +45,27 @@ def test_the_mean_over_users_is_the_metric_of_each_report(whole):
             assert found["user"][rows].tolist() == list(range(12))
 
 
+def test_attacks_have_the_values_of_adversaries_and_victims(whole):
+    found, attacks = whole.by_user, whole.attacks
+    accuracy, exposure = OF_ATTACKS
+
+    for time, aac in zip(attacks["time"], attacks["aac"], strict=True):
+        assert found["value"][(found["time"] == time) & (found["metric"] == accuracy)].mean() == aac
+    best = attacks["time"][attacks["aac"].argmax()]
+    positions = whole.positions
+    for measure in OF_ATTACKS:
+        rows = (found["time"] == best) & (found["metric"] == measure)
+        own = positions["measure"] == measure
+        assert found["user"][rows].tolist() == positions["node"][own].tolist()
+        assert found["value"][rows].tolist() == positions["value"][own].tolist()
+    assert len({*found["time"][found["metric"] == exposure]}) == len(attacks["time"])
+
+
 def test_it_is_a_table_of_the_run_and_has_a_digest(whole):
     assert whole.frame("by_user").columns.tolist() == ["user", "time", "round", "metric", "value"]
-    assert whole.table("by_user").num_rows == len(reports(whole.metrics)) * 4 * 12
+    assert (
+        whole.table("by_user").num_rows == len(whole.by_user["user"]) > len(reports(whole.metrics)) * 5 * 12
+    )
     assert FILE in whole.manifest["files"]
 
 

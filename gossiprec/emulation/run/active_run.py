@@ -394,7 +394,11 @@ class ActiveRun:
         rows = self._record.score(rankings, time=at, round=round_)
         of_groups = [("rankings", self._record.group_findings())] if self._groups else []
         reported = itertools.chain(self._reported(at), of_groups)
-        return rows, self._findings.note(reported, time=at, round=round_)
+        findings = self._findings.note(reported, time=at, round=round_)
+        if self._by_user:
+            of_nodes = self._record.values_per_node() | self._findings.reported_per_node
+            self._by_user.note_attacks(of_nodes, self.prepared.split.n_users)
+        return rows, findings
 
     def _write_report(
         self,

@@ -95,6 +95,7 @@ class AttackRecord:
         self._threads = threads or ThreadPool(1)
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
+        self._now: dict[str, tuple[I64, F64]] = {}
         self._place = np.full(split.n_users, -1, np.int64)  # of each user among the communities found so far
         self._centres = np.zeros(0, np.int64)
         self._communities: dict[int, Communities] = {}
@@ -127,7 +128,7 @@ class AttackRecord:
             If two observers have the same labels in the table.
         """
         rows: dict[str, dict[str, Any]] = {}
-        self._of_groups = []
+        self._of_groups, self._now = [], {}
         for ranking in rankings:
             for size in ranking.community_sizes:
                 row = self._score(ranking, size, time=time, round=round)
@@ -178,12 +179,14 @@ class AttackRecord:
             "upper_bound": average_attack_accuracy(found.met),
             "random_bound": random_bound(size, self._split.n_users),
         }
-        key = _key(row)
+        key, about = _key(row), (ranking.scores, found.guesses, communities)
+        exposed = exposures(*about)
+        self._now[f"accuracy[{key}]"] = (ranking.adversaries, found.accuracies)
+        self._now[f"found[{key}]"] = (np.arange(len(exposed)), exposed)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
-            about = (ranking.scores, found.guesses, communities)
             place, member = certain_hits(*about)
             pairs = np.stack([ranking.adversaries[place], member], axis=1).astype(np.int32)
-            self._best[key] = _Best(row, ranking.adversaries, found.accuracies, exposures(*about), pairs)
+            self._best[key] = _Best(row, ranking.adversaries, found.accuracies, exposed, pairs)
         self._best[key].last = row
         if self._groups:
             self._of_groups += self._grouped(row, ranking.adversaries, found.accuracies)
@@ -207,6 +210,10 @@ class AttackRecord:
     def group_findings(self) -> list[tuple[Finding, bool]]:
         """Return the findings by group of the last report, and whether each is of the best round of its attack."""
         return self._of_groups
+
+    def values_per_node(self) -> dict[str, tuple[I64, F64]]:
+        """Return the accuracies of adversaries and the exposures of users at the last report, by measure."""
+        return self._now
 
     def _judge(self, scores: F32, communities: Communities) -> _Judged:
         """Return the guesses of the adversaries, their accuracies, and the share of each community that was met."""
@@ -422,6 +429,11 @@ class FindingRecord(Stateful):
         Groups of users for which guesses and values per node are averaged, too.
     seed : int
         Of the resamples of victims for intervals.
+
+    Attributes
+    ----------
+    reported_per_node : dict of str to (nodes, values)
+        The values per node of the findings of the last report.
     """
 
     checkpointed = ("membership", "kept", "per_node")
@@ -436,6 +448,7 @@ class FindingRecord(Stateful):
         self._membership: dict[str, Row] = {}
         self._kept: dict[str, Row] = {}
         self._per_node: dict[str, tuple[I64, F64]] = {}
+        self.reported_per_node: dict[str, tuple[I64, F64]] = {}
         self._attributes = AttributeRecord(split)
 
     def note(self, reported: Iterable[tuple[str, Reported]], *, time: float, round: int) -> list[Row]:
@@ -454,6 +467,7 @@ class FindingRecord(Stateful):
             If two findings have the same labels.
         """
         rows: dict[str, Row] = {}
+        self.reported_per_node = {}
         for attack, found in reported:
             for finding, is_kept in found if isinstance(found, list) else self._findings(found, round):
                 about = {"attack": attack, "measure": finding.measure, "labels": dict(finding.labels)}
@@ -467,7 +481,8 @@ class FindingRecord(Stateful):
                 if is_kept:
                     self._kept[name] = row
                 if finding.per_node is not None:
-                    self._per_node[name] = finding.per_node
+                    self.reported_per_node[name] = finding.per_node
+        self._per_node |= self.reported_per_node
         return list(rows.values())
 
     def _findings(self, found: Found, round: int) -> Iterator[tuple[Finding, bool]]:

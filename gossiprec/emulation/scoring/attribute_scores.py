@@ -14,7 +14,7 @@ from gossiprec.base.rng import generator
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_attributes import user_classes
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
-from gossiprec.measures.ranking import nanmean
+from gossiprec.measures.ranking import mean_by_user, nanmean
 
 _RATES = ("balanced_accuracy", "auc", "accuracy", "majority_balanced_accuracy", "majority_accuracy")
 DRAWS = 200
@@ -103,7 +103,9 @@ class AttributeRecord:
         yield Finding("attribute_inferred", found.labels, inferred)
         by_name: dict[str, list[float]] = {name: [] for name in _RATES}
         low = high = np.nan
+        of_victims = None
         if len(victims):
+            of_victims = mean_by_user(victims, _right(probabilities, truth))
             parts = [np.flatnonzero(observers == one) for one in np.unique(observers)]
             rates = [_rates(probabilities[own], truth[own]) for own in parts]
             rates += [_guessing(known.codes, truth[own]) for own in parts]
@@ -112,7 +114,9 @@ class AttributeRecord:
                     by_name[name].append(value)
             low, high = self._interval(probabilities, truth, parts)
         for name, values in by_name.items():
-            yield Finding(f"attribute_{name}", found.labels, nanmean(np.array(values, np.float64)))
+            mean = nanmean(np.array(values, np.float64))
+            per_node = of_victims if name == "accuracy" else None
+            yield Finding(f"attribute_{name}", found.labels, mean, per_node=per_node)
         yield Finding("attribute_auc_low", found.labels, low)
         yield Finding("attribute_auc_high", found.labels, high)
         ceiling = dict.fromkeys(_RATES, np.nan)

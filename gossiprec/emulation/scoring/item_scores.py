@@ -17,6 +17,7 @@ from gossiprec.adversaries.attacks.findings import Finding, Label
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
+from gossiprec.measures.ranking import mean_by_user
 from gossiprec.measures.selectors import ROC, ROC_MEASURES, USER_MEASURES
 
 
@@ -118,7 +119,7 @@ def item_findings(found: ItemScores, is_member: Bools) -> Iterator[Finding]:
     if found.are_candidates:
         yield Finding("item_advantage", labels, advantage(groups))
     yield Finding("item_average_precision", labels, average_precision(groups))
-    victims, precisions = _precisions(found, truth, is_member.shape)
+    victims, precisions = _precisions(found, truth)
     known = precisions[~np.isnan(precisions)]
     mean = float(known.mean()) if len(known) else math.nan
     yield Finding("item_precision", labels, mean, per_node=(victims, precisions))
@@ -245,7 +246,7 @@ def aucs_of_victims(found: ItemScores, truth: Bools) -> tuple[I64, F64]:
     return victims.astype(np.int64), np.array(aucs, np.float64)
 
 
-def _precisions(found: ItemScores, truth: Bools, shape: tuple[int, ...]) -> tuple[I64, F64]:
+def _precisions(found: ItemScores, truth: Bools) -> tuple[I64, F64]:
     """Return the victims, ascending, and the precision at k of each: NaN if not more than k items are scored.
 
     A victim that several adversaries score has the mean over them.
@@ -257,13 +258,7 @@ def _precisions(found: ItemScores, truth: Bools, shape: tuple[int, ...]) -> tupl
     lists = np.split(order, np.flatnonzero(np.diff(list_of[order])) + 1) if len(order) else []
     values = np.array([precision_at(found.scores[own], truth[own], found.k) for own in lists])
     owners = np.array([found.victims[own[0]] for own in lists], np.int64)
-    known = ~np.isnan(values)
-    weights, sums = np.zeros(shape[0]), np.zeros(shape[0])
-    np.add.at(weights, owners[known], 1.0)
-    np.add.at(sums, owners[known], values[known])
-    victims = np.unique(owners)
-    with np.errstate(invalid="ignore"):
-        return victims, sums[victims] / weights[victims]
+    return mean_by_user(owners, values)
 
 
 def note_on_few_items(name: str, precisions: F64) -> str | None:

@@ -11,7 +11,7 @@ from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.data.split import Transitions
-from gossiprec.measures.ranking import nanmean
+from gossiprec.measures.ranking import mean_by_user, nanmean
 
 
 def item_set_findings(found: ItemSets, is_member: Bools) -> Iterator[Finding]:
@@ -37,7 +37,8 @@ def item_set_findings(found: ItemSets, is_member: Bools) -> Iterator[Finding]:
         ]
     )
     for measure, value in _rates(hits, popular, sizes, own):
-        yield Finding(f"reconstruction_{measure}", found.labels, nanmean(value))
+        per_node = mean_by_user(found.victims, value)
+        yield Finding(f"reconstruction_{measure}", found.labels, nanmean(value), per_node=per_node)
         if measure == "f1":
             yield Finding("reconstruction_exact", found.labels, nanmean((value == 1).astype(np.float64)))
     yield Finding("reconstruction_heard", found.labels, len(np.unique(found.victims)) / len(is_member))
@@ -76,7 +77,7 @@ def move_set_findings(found: ItemSets, moves: Transitions, n_items: int) -> Iter
         )
     ]
     guessed = np.split(found.previous.astype(np.int64) * n_items + found.items, found.offsets[1:-1])
-    hits, popular, sizes, own, right = [], [], [], [], []
+    victims, hits, popular, sizes, own, right = [], [], [], [], [], []
     for victim, guess in zip(found.victims.tolist(), guessed, strict=True):
         truth = sets[victim]
         if not len(truth):
@@ -88,6 +89,7 @@ def move_set_findings(found: ItemSets, moves: Transitions, n_items: int) -> Iter
         one_way = forward != backward
         if one_way.any():
             right.append(forward[one_way].mean())
+        victims.append(victim)
         hits.append(forward.sum())
         popular.append(_popular_hits(popularity, np.isin(true, truth), min(len(guess), len(true))))
         sizes.append(len(guess))
@@ -96,7 +98,8 @@ def move_set_findings(found: ItemSets, moves: Transitions, n_items: int) -> Iter
     for measure, value in _rates(
         found_right, popular_right, np.array(sizes, np.int64), np.array(own, np.int64)
     ):
-        yield Finding(f"moves_{measure}", found.labels, nanmean(value))
+        per_node = mean_by_user(np.array(victims, np.int64), value)
+        yield Finding(f"moves_{measure}", found.labels, nanmean(value), per_node=per_node)
     yield Finding("moves_order", found.labels, nanmean(np.array(right, np.float64)))
     yield Finding("moves_heard", found.labels, len(np.unique(found.victims)) / len(moves.items))
 

@@ -135,7 +135,7 @@ class ActivityGroupMetrics(Stateful):
 
 
 class UserValues(Stateful):
-    """The values of metrics of single users at the reports that are kept.
+    """The values of metrics, and of results of attacks, of single users at the reports that are kept.
 
     Parameters
     ----------
@@ -152,10 +152,18 @@ class UserValues(Stateful):
 
     def note(self, by_user: Mapping[str, tuple[I64, F64]], *, time: float, round: int, chosen: bool) -> None:
         """Take a report into account: users and values by metric, and whether it is the best so far."""
-        self._users = {name: users for name, (users, _) in by_user.items()}  # the same at all reports
+        self._users |= {name: users for name, (users, _) in by_user.items()}  # the same at all reports
         kept = [report for report in self._reports if self._keep_all or (report["chosen"] and not chosen)]
         values = {name: values for name, (_, values) in by_user.items()}
         self._reports = [*kept, {"time": time, "round": round, "chosen": chosen, "values": values}]
+
+    def note_attacks(self, found: Mapping[str, tuple[I64, F64]], n_users: int) -> None:
+        """Add results of attacks to the last report: nodes, of which users count, and values by measure."""
+        for name, (nodes, values) in found.items():
+            known = np.full(n_users, np.nan)  # of all users, because other reports may have other nodes
+            is_user = nodes < n_users
+            known[nodes[is_user]] = values[is_user]
+            self._users[name], self._reports[-1]["values"][name] = np.arange(n_users), known
 
     def rows(self) -> Iterator[UserRow]:
         """Yield time, round, metric, users and values of each report and metric, without undefined values."""
