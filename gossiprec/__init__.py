@@ -4,6 +4,7 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 :func:`prepare` runs a scenario in steps.
 :func:`study` runs many variants of a scenario, and :func:`open_study` reads their results.
 :func:`resume` continues a run that ended early, and :func:`replay` repeats a run and compares.
+:func:`observe` lets new observers and measures see a finished run.
 :func:`counterfactual` runs a scenario again without the data of some users, and :func:`influence` compares the two.
 :func:`unlearn` judges methods of unlearning against the first.
 :func:`network_epsilon` accounts for what each node can learn about each user; :func:`audit_privacy` tests claims.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gossiprec.emulation.run.influence import influence
     from gossiprec.emulation.run.live_run import prepare
     from gossiprec.emulation.run.network_epsilon import network_epsilon
+    from gossiprec.emulation.run.observation import observe
     from gossiprec.emulation.run.privacy_audit import audit_privacy
     from gossiprec.emulation.unlearning.judge import unlearn
     from gossiprec.runs import open_run
@@ -42,6 +44,7 @@ __all__ = [
     "counterfactual",
     "influence",
     "network_epsilon",
+    "observe",
     "open_run",
     "open_study",
     "prepare",
@@ -57,6 +60,7 @@ _LAZY = {
     "prepare": "gossiprec.emulation.run.live_run",
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
+    "observe": "gossiprec.emulation.run.observation",
     "counterfactual": "gossiprec.emulation.run.counterfactual",
     "influence": "gossiprec.emulation.run.influence",
     "unlearn": "gossiprec.emulation.unlearning.judge",

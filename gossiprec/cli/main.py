@@ -28,6 +28,7 @@ COMMANDS = {
     "runs": "runs",
     "diff": "runs",
     "compare": "runs",
+    "observe": "observe",
     "counterfactual": "counterfactual",
     "influence": "counterfactual",
     "unlearn": "counterfactual",

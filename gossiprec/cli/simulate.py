@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,8 +155,6 @@ def run_scenario(
 
 def _print_results(run: Run, *, as_json: bool) -> None:
     """Print the summary, as JSON or as the closing table."""
-    from rich.console import Console
-
     from gossiprec.cli import summary_text
 
     summary = run.summary or {}
@@ -164,6 +162,18 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         click.echo(json.dumps({**summary, "run": str(run.path)}))
         return
     click.echo(summary_text.format_header(summary))
+    print_summary_tables(summary)
+    click.echo(summary_text.format_footer(summary, run.path))
+    if noted := summary_text.format_notes(summary):
+        click.echo(noted)
+
+
+def print_summary_tables(summary: Mapping[str, Any]) -> None:
+    """Print the tables of groups, attacks and findings of a summary."""
+    from rich.console import Console
+
+    from gossiprec.cli import summary_text
+
     console = Console(
         highlight=False, width=None if sys.stdout.isatty() else summary_text.WIDTH
     )  # None for the run's own
@@ -188,9 +198,6 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         for table in summary_text.finding_tables(summary["findings"]):
             console.print(table)
         click.echo()
-    click.echo(summary_text.format_footer(summary, run.path))
-    if noted := summary_text.format_notes(summary):
-        click.echo(noted)
 
 
 def _say_interrupted(run: Run) -> None:

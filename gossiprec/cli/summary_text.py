@@ -131,6 +131,15 @@ def _cells(attack: Mapping[str, Any]) -> Iterator[str]:
     yield from (format_percent(attack["upper_bound"]), format_percent(attack["random_bound"]))
 
 
+def mark_later_results(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the attacks and findings of a run, and then those of later observers, which are marked by ``*``."""
+    marked = {}
+    for part, key in (("attacks", "observer"), ("findings", "attack")):
+        later = [{**row, key: f"{row[key]} *"} for row in new.get(part) or ()]
+        marked[part] = [*(old.get(part) or ()), *later]
+    return marked
+
+
 TIES_NAMED = 0.01
 """Fraction of communities decided by ties from which the closing table mentions ties."""
 

@@ -121,7 +121,7 @@ DIGEST, FILES = "digest", "files"
 """The keys of the digests: of the manifest itself, and of other files by name."""
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("status", "code"), str),
-    **dict.fromkeys(("plugins", "data", "inputs", "files", "writer", "stopped"), dict),
+    **dict.fromkeys(("plugins", "data", "inputs", "files", "writer", "stopped", "observes"), dict),
     **dict.fromkeys(("notes", "resumed", "changes"), list),
 }
 """Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
@@ -177,6 +177,12 @@ def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
     if recorded != found:
         return f"was changed after it was written: its content has digest {found}, but it records {recorded}"
     return None
+
+
+def identify_results(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the digests that identify the results of a complete run: of its events, and of ``metrics.csv``."""
+    metrics = (manifest.get(FILES) or {}).get(run_files.METRICS)
+    return {"log_digest": manifest.get("log_digest"), run_files.METRICS: metrics}
 
 
 def has_digests(manifest: Mapping[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.by_user import read_by_user
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
-from gossiprec.runs.manifest import read_json, read_manifest
+from gossiprec.runs.manifest import identify_results, read_json, read_manifest
 from gossiprec.runs.reader import Columns, EventLog, read_log
 from gossiprec.runs.run_files import check_own_files, read_regular
 
@@ -32,7 +32,7 @@ TABLES = ("metrics", "attacks", "findings", "by_user", "positions", "users", "it
 ADVERSARIES = "adversaries"
 
 
-def read_arrow_table(run: Run, name: str) -> pa.Table:
+def read_arrow_table(run: Run, name: str, *, observed: bool = False) -> pa.Table:
     """Return a table of a run, or its events of one kind, in the order in which they were written.
 
     Parameters
@@ -41,12 +41,23 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
     name : str
         ``metrics``, ``attacks``, ``findings``, ``by_user``, ``positions``, ``users``, ``items``, ``adversaries``, or a
         kind of event such as ``message``. A column with several numbers per row becomes a column of lists.
+    observed : bool
+        Append the rows of :attr:`Run.observed`, and add the column `observed`: the name, empty for rows of the run.
 
     Raises
     ------
     LogError
         If there is no such table; the message names the available ones.
+    ResourceError
+        From :meth:`Run.frame`, if pandas is not installed.
     """
+    if observed:
+        import pyarrow as pa
+
+        parts = {"": run, **run.observed}.items()
+        tables = [(read_arrow_table(each, name), mark) for mark, each in parts]
+        marked = [t.append_column("observed", pa.array([mark] * len(t), pa.string())) for t, mark in tables]
+        return pa.concat_tables([t for t in marked if t.num_columns > 1], promote_options="default")
     if name == ADVERSARIES:
         return to_arrow(_adversaries(run))
     if name in TABLES:
@@ -55,19 +66,6 @@ def read_arrow_table(run: Run, name: str) -> pa.Table:
         return to_arrow(run.events(name))
     known = [*TABLES, ADVERSARIES, *run.log.kinds]
     raise LogError(f"{run.path} has no table {name!r}{did_you_mean(name, known)}; it has {', '.join(known)}")
-
-
-def read_data_frame(run: Run, name: str) -> pd.DataFrame:
-    """Return the result of :func:`read_arrow_table` as a DataFrame.
-
-    Raises
-    ------
-    LogError
-        If there is no such table.
-    ResourceError
-        If pandas is not installed.
-    """
-    return to_pandas(read_arrow_table(run, name), "run")
 
 
 def to_pandas(table: pa.Table, what: str) -> pd.DataFrame:
@@ -297,16 +295,33 @@ class Run:
         """Return the columns of one kind of event; see :meth:`EventLog.events`."""
         return self.log.events(kind)
 
-    def table(self, name: str) -> pa.Table:
+    @cached_property
+    def observed(self) -> dict[str, Run]:
+        """The results of observers that saw this run later (``gossiprec observe``), as runs, by name.
+
+        Results of another run, which this directory held before, are left out.
+        """
+        folder = self.path / run_files.OBSERVED
+        if not folder.is_dir():
+            return {}
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        runs = {name: open_run(folder / name) for name in names if not (folder / name).is_symlink()}
+        return {
+            name: run
+            for name, run in runs.items()
+            if run.manifest.get("observes") == identify_results(self.manifest)
+        }
+
+    def table(self, name: str, *, observed: bool = False) -> pa.Table:
         """Return ``metrics``, ``attacks``, ... or events such as ``message`` as an Arrow table.
 
         See :func:`gossiprec.runs.run.read_arrow_table`.
         """
-        return read_arrow_table(self, name)
+        return read_arrow_table(self, name, observed=observed)
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """Return a table or events as a pandas DataFrame; see :func:`gossiprec.runs.run.read_data_frame`."""
-        return read_data_frame(self, name)
+    def frame(self, name: str, *, observed: bool = False) -> pd.DataFrame:
+        """Return a table or events as a pandas DataFrame; see :func:`gossiprec.runs.run.read_arrow_table`."""
+        return to_pandas(self.table(name, observed=observed), "run")
 
     def plot(
         self, figure: str, out: str | os.PathLike[str] | None = None, *others: Run, **choice: Any

@@ -353,6 +353,8 @@ def _make_empty(path: Path) -> None:
     """Delete the files of an earlier run, except its log: the log holds the lock until a new one replaces it."""
     with run_files.wrap_write_errors(path):
         CheckpointFolder(path).clear()
+        if (path / run_files.OBSERVED).is_dir():
+            shutil.rmtree(path / run_files.OBSERVED)
         for curves in path.glob(run_files.TENSORBOARD):
             curves.unlink()
         for name in run_files.FILES:

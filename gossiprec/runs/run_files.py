@@ -34,6 +34,8 @@ ITEMS = "items.csv"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
 """Folder of the checkpoints, present until the run is complete."""
+OBSERVED = "observed"
+"""Folder of the results of observers that saw the complete run later; each folder in it is a run directory."""
 TENSORBOARD = "events.out.tfevents.*"
 """Pattern of the names of TensorBoard's files, if TensorBoard tracks the run."""
 
@@ -133,7 +135,7 @@ def check_own_files(folder: Path) -> None:
         If there is such a link; the message names the first.
     """
     if folder.is_dir():
-        for name in (*FILES, CHECKPOINTS):
+        for name in (*FILES, CHECKPOINTS, OBSERVED):
             if (folder / name).is_symlink():
                 raise not_regular_error(folder / name)
 

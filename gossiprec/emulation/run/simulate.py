@@ -428,12 +428,12 @@ def replay(
     stop = _StopAt(progress or NullProgress(), np.inf if whole else upto)
     with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
         again = simulate(scenario, out=Path(folder) / "run", progress=stop)
-        difference = _log_difference(run, again, whole) or _table_difference(run, again, whole)
+        difference = log_difference(run, again, whole) or _table_difference(run, again, whole)
         return Replay(
             run.path,
             again.log.digest,
             difference,
-            _changed_surroundings(run, again, scenario_plugins(scenario)),
+            changed_surroundings(run, again, scenario_plugins(scenario)),
             upto,
         )
 
@@ -452,7 +452,7 @@ class _StopAt(ForwardedProgress):
             raise KeyboardInterrupt
 
 
-def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
+def log_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the earliest event that differs between the logs; an incomplete run may hold more events."""
     if run.log.damage:
         return (
@@ -524,7 +524,7 @@ def _lines(path: Path) -> list[str]:
     return text[: text.rfind("\n") + 1].splitlines()
 
 
-def _changed_surroundings(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
+def changed_surroundings(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
     """Return the inputs of a run's numbers that changed since the run began."""
     old, new = run.manifest, again.manifest
     pairs = [(name, old.get(name), new[name]) for name in ("code", "platform", "python")]

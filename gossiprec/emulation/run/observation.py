@@ -1,0 +1,236 @@
+"""New observers and measures for a finished run: a replay that is proved to be the same run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossiprec.base.errors import LogError, ScenarioError
+from gossiprec.base.registry import check_plugins_installed
+from gossiprec.emulation.assembly.data_loading import changed_since
+from gossiprec.emulation.progress import Progress
+from gossiprec.emulation.run.simulate import changed_surroundings, log_difference, simulate
+from gossiprec.runs import Run, open_run, run_files
+from gossiprec.runs.manifest import file_faults, identify_results, read_manifest, write_manifest
+from gossiprec.scenario import Scenario, load_scenario
+from gossiprec.scenario.load import read_source
+from gossiprec.scenario.problems import Problems, format_value
+from gossiprec.scenario.registries import scenario_plugins
+from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions
+
+ADDED = ("metrics", "beside")
+"""Keys of ``evaluate`` of which the values are added to those of the run."""
+REPLACED = ("targets", "groups", "activity_groups", "by_user", "train_loss")
+"""Keys of ``evaluate`` that only change what is measured."""
+WHY = {
+    "adversaries": "active adversaries send forged messages, so it would be another run",
+    "attackers": "poisoners send forged messages, so it would be another run",
+    "policies": "defences change messages, so it would be another run",
+}
+"""Reasons for which sections are refused, if they are not simply the run's own."""
+
+
+def observe(
+    path: str | os.PathLike[str],
+    observers: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    name: str | None = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Let new observers and measures see a complete run, and return their results as a run directory.
+
+    The scenario runs again with the new observers in place of the old ones. The results count only if it is the same
+    run: its log has the same digest, and every metric of the run has the same values. They are written to
+    ``observed/NAME`` in the run directory; all files of the run stay as they are.
+
+    Parameters
+    ----------
+    path : path
+        The run directory.
+    observers : path or mapping
+        A YAML file, or its content: ``observers``, and of ``evaluate`` the keys `metrics`, `beside`, `targets`,
+        `groups`, `activity_groups`, `by_user` and `train_loss`.
+    name : str, optional
+        Name of the results; the name of the file, or ``observed``, if not given.
+    overwrite : bool
+        Replace earlier results of that name.
+    threads : int, optional
+        In place of the scenario's ``executor.threads``; results do not depend on it.
+    progress : Progress, optional
+        Receives progress messages.
+
+    Raises
+    ------
+    LogError
+        If the run is not complete, the second run differs from it, or results of that name exist.
+    ScenarioError
+        If the file would change the run, or does not fit it.
+    GossipRecError
+        As in :func:`gossiprec.simulate`.
+    """
+    run = open_run(path)
+    _check_observable(run)
+    source = "the observers" if isinstance(observers, Mapping) else str(observers)
+    name = name or ("observed" if isinstance(observers, Mapping) else Path(observers).stem)
+    scenario = observing_scenario(run, observers, source)
+    if differing := changed_since(scenario, run.manifest):
+        raise LogError(
+            f"{run.path}: its data differ from now: {differing}; restore them, then observe the run"
+        )
+    if threads is not None:
+        scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
+    with _new_results(run, name, overwrite=overwrite) as folder:
+        again = simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
+        if again.status != "complete":
+            raise KeyboardInterrupt
+        difference = log_difference(run, again, True) or _metric_difference(run, again)
+        if difference:
+            changed = changed_surroundings(run, again, scenario_plugins(scenario))
+            raise LogError(
+                f"{run.path}: the second run is not the same: {difference}; expected equal results; "
+                + (f"restore what changed ({'; '.join(changed)})" if changed else "check the run's files")
+                + f", or run it again: gossiprec rerun {run.path}"
+            )
+        _share_log(run, again)
+        manifest = read_manifest(folder)
+        write_manifest(folder, {**manifest, "observes": identify_results(run.manifest)})
+    return open_run(run.path / run_files.OBSERVED / name)
+
+
+def _check_observable(run: Run) -> None:
+    if run.manifest.get("observes"):
+        raise LogError(
+            f"{run.path}: found results of observers of another run; expected that run; name {run.path.parent.parent}"
+        )
+    if run.status != "complete":
+        raise LogError(
+            f"{run.path}: found a run with status {run.status}; expected a complete run; finish it first: "
+            f"gossiprec resume {run.path}"
+        )
+    if faults := file_faults(run.path, run.manifest):
+        raise LogError(f"{faults[0]}; expected the files of the run; restore it from a copy")
+    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
+
+
+def observing_scenario(
+    run: Run, observers: str | os.PathLike[str] | Mapping[str, Any], source: str
+) -> Scenario:
+    """Return the scenario of a run with other observers, and with more measures.
+
+    Raises
+    ------
+    ScenarioError
+        If the observers would change the run, or do not fit it.
+    """
+    problems = Problems()
+    layer = read_source(observers, problems)
+    problems.raise_any(layer.source_map)
+    added: dict[str, Any] = layer.data
+    for key in added:
+        if key not in ("observers", "evaluate"):
+            why = WHY.get(key, "it belongs to the run")
+            raise ScenarioError(
+                f"{source}: {key}: found {format_value(added[key])}, but {why}; expected only observers and "
+                f"evaluate; to change the run: gossiprec rerun {run.path} --set ..."
+            )
+    evaluate = _with_measures(run, added.get("evaluate") or {}, source)
+    plain = {**run.scenario, "observers": added.get("observers") or [], "evaluate": evaluate}
+    if not plain["observers"] and evaluate == run.scenario.get("evaluate"):
+        raise ScenarioError(f"{source}: found no observer and no new measure; expected at least one; add it")
+    executor = plain.get("executor", {})
+    if executor.get("name") == "auto":  # the choice must not depend on the observers
+        plain["executor"] = {**executor, "name": (run.summary or {}).get("executor", "auto")}
+    try:
+        scenario = load_scenario(plain)
+    except ScenarioError as error:
+        raise ScenarioError(f"{source}, in the scenario of {run.path}:\n{error}") from None
+    changes = (*scenario.changes, *run.manifest.get("changes", []))
+    return scenario.with_(checkpoint=CheckpointOptions(minutes=None), changes=changes)
+
+
+def _with_measures(run: Run, added: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return the section ``evaluate`` of a run with more measures."""
+    own = dict(run.scenario.get("evaluate", {}))
+    if not isinstance(added, Mapping):
+        raise ScenarioError(f"{source}: evaluate: found {format_value(added)}, must be a mapping of its keys")
+    for key, value in added.items():
+        at, before = f"{source}: evaluate.{key}: found {format_value(value)}", own.get(key)
+        if key not in (*ADDED, *REPLACED):
+            known = key in EvaluateOptions.model_fields
+            why = "which is part of the run" if known else "which is no key of evaluate"
+            raise ScenarioError(f"{at}, {why}; expected {', '.join((*ADDED, *REPLACED))}; remove it")
+        if key == "targets" and before not in (None, value):
+            raise ScenarioError(f"{at}, but the run has {format_value(before)}; remove it")
+        if key in ADDED and isinstance(value, list):
+            value = [*(before or ()), *(each for each in value if each not in (before or ()))]
+        own[key] = value
+    return own
+
+
+def _metric_difference(run: Run, again: Run) -> str | None:
+    """Return the first metric of a run that has other values in the second run; results of observers are left out."""
+    values = []
+    for each in (run, again):
+        metrics, found = each.metrics, dict[str, Any]()
+        for name in dict.fromkeys(metrics.get("metric", np.zeros(0, str)).tolist()):
+            rows = metrics["metric"] == name
+            found[name] = [metrics[column][rows] for column in ("time", "value")]
+        values.append(found)
+    for name, before in values[0].items():
+        if "[" in name:  # of membership guesses
+            continue
+        now = values[1].get(name)
+        if now is None or not all(map(_is_equal, before, now)):
+            return f"{name} has other values"
+    return None
+
+
+def _is_equal(left: Any, right: Any) -> bool:
+    return np.array_equal(left, right, equal_nan=True)
+
+
+@contextmanager
+def _new_results(run: Run, name: str, *, overwrite: bool) -> Iterator[Path]:
+    """Yield the path of a new folder; it gets its name after the body, and is deleted if the body fails."""
+    if not re.fullmatch(r"\w[\w.@+-]*", name):
+        raise LogError(
+            f"{run.path}: found the name {name!r}; expected letters, digits and _ . @ + -; set --name"
+        )
+    target = run.path / run_files.OBSERVED / name
+    if target.exists() and not overwrite:
+        raise LogError(
+            f"{target} already contains results; choose another name with --name, or pass --overwrite"
+        )
+    run_files.check_folder(target)
+    for left in run_files.find_leftovers(target):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = run_files.temporary_name(target)
+    try:
+        yield folder
+        if target.exists():
+            shutil.rmtree(target)
+        folder.rename(target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            target.parent.rmdir()  # only if it is empty
+
+
+def _share_log(run: Run, again: Run) -> None:
+    """Let both runs have one file as their log, if the bytes are equal and the file system can link it."""
+    logs = [each.path / run_files.EVENTS for each in (run, again)]
+    digests = [each.manifest.get("files", {}).get(run_files.EVENTS) for each in (run, again)]
+    temporary = run_files.temporary_name(logs[1])
+    if digests[0] == digests[1] and digests[0] is not None:
+        with suppress(OSError):
+            os.link(logs[0], temporary)
+            temporary.replace(logs[1])

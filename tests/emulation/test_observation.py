@@ -1,0 +1,162 @@
+"""A finished run under new observers: the results are those of a run that had them from the start."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from gossiprec import observe, open_run
+from gossiprec.base.errors import GossipRecError, LogError
+from gossiprec.emulation import simulate
+from gossiprec.emulation.run import observation
+from gossiprec.runs import run_files
+from gossiprec.runs.manifest import digests_of, read_manifest, write_manifest
+from tests.cli.calls import invoke
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
+from tests.slow import slow_except_first
+
+COALITION = {**SINGLE, "who": "coalition", "members": [0, 4]}
+FEDAVG = {"name": "fedavg", "rounds": 4}
+LATER = {"observers": [COALITION], "evaluate": {"metrics": ["recall@5"]}}
+RUNS = {
+    "gossip": ({}, LATER),
+    "whole models": ({"protocol": FEDAVG}, {**LATER, "observers": [{**COORDINATOR, "momentum": 0.5}]}),
+    "updates": (
+        {"protocol": {**FEDAVG, "client_model": "none"}},
+        {**LATER, "observers": [{**COORDINATOR, "momentum": 0.5}]},
+    ),
+    "central": (
+        {"protocol": {"name": "central", "epochs": 2}, "observers": []},
+        {"evaluate": {"metrics": ["recall@5"], "beside": ["popularity"]}},
+    ),
+}
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder) if (folder / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return simulate(tiny(), out=tmp_path_factory.mktemp("runs") / "run").path
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", slow_except_first(RUNS))
+def test_later_observers_find_what_they_find_from_the_start(tmp_path, name):
+    sections, later = RUNS[name]
+    scenario = tiny(**sections)
+    run = simulate(scenario, out=tmp_path / "run")
+    before = contents(run.path)
+    found = observe(run.path, later, name="later")
+    evaluate = {**scenario["evaluate"], **later["evaluate"], "metrics": ["hr@5", "ndcg@5", "recall@5"]}
+    whole = simulate({**scenario, **later, "evaluate": evaluate}, out=tmp_path / "whole")
+    for file in ("metrics.csv", "attacks.csv", "findings.csv", "metrics_by_user.parquet"):
+        assert (found.path / file).read_bytes() == (whole.path / file).read_bytes(), file
+    assert contents(run.path) == before
+    assert found.log.digest == run.log.digest
+    again = open_run(run.path)
+    assert [*again.observed] == ["later"]
+    marks = again.table("metrics", observed=True).to_pydict()
+    assert {m for m, o in zip(marks["metric"], marks["observed"], strict=True) if o} >= {"recall@5"}
+    assert "recall@5" not in {m for m, o in zip(marks["metric"], marks["observed"], strict=True) if not o}
+
+
+def test_another_run_is_refused_and_leaves_nothing(run, monkeypatch):
+    """A changed metric, and a changed event, though all digests of the run's files are right."""
+    text = (run / "metrics.csv").read_text().splitlines()
+    text[1] = text[1].rpartition(",")[0] + ",0.123"
+    (run / "metrics.csv").write_text("\n".join([*text, ""]))
+    manifest = read_manifest(run)
+    write_manifest(run, {**manifest, "files": digests_of(run)})
+    with pytest.raises(LogError, match=r"not the same: hr@5 has other values"):
+        observe(run, LATER)
+    assert not (run / "observed").exists()
+
+    monkeypatch.setattr(observation, "file_faults", lambda *_: [])
+    write_manifest(run, {**manifest, "log_digest": "0" * 64})
+    with pytest.raises(LogError, match="manifest records"):
+        observe(run, LATER)
+
+
+def test_changed_files_are_refused_before_any_work(run, monkeypatch):
+    monkeypatch.setattr(observation, "simulate", None)
+    (run / "scenario.yaml").write_text((run / "scenario.yaml").read_text().replace("seed: 5", "seed: 6"))
+    with pytest.raises(LogError, match=r"scenario.yaml was changed after it was written"):
+        observe(run, LATER)
+
+
+@pytest.mark.parametrize(
+    ("added", "words"),
+    [
+        ({"policies": []}, "policies: found [], but defences change messages"),
+        ({"adversaries": [{"name": "aia"}]}, "active adversaries send forged messages"),
+        ({"training": {"epochs": 3}}, "training: found {'epochs': 3}, but it belongs to the run"),
+        ({"evaluate": {"every": 1}}, "evaluate.every: found 1, which is part of the run"),
+        ({"evaluate": {"evry": 1}}, "which is no key of evaluate"),
+        ({"evaluate": {"metrics": ["hr@5"]}}, "found no observer and no new measure"),
+        ({"evaluate": ["hr@5"]}, "evaluate: found ['hr@5'], must be a mapping"),
+        ({"observers": [{"name": "cda", "who": "nobody"}]}, "observers.0.who"),
+        ({"observers": [COORDINATOR]}, "coordinator"),
+    ],
+)
+def test_files_that_change_or_do_not_fit_the_run_are_refused(finished, added, words):
+    with pytest.raises(GossipRecError) as found:
+        observe(finished, added)
+    assert words in str(found.value)
+    assert not (finished / "observed").exists()
+
+
+@pytest.mark.slow
+def test_command_marks_new_results_and_refuses_with_one_message(run, tmp_path, capsys):
+    file = tmp_path / "pairs.yaml"
+    file.write_text(json.dumps(LATER))
+    code, printed, _ = invoke(capsys, "observe", run, "--observers", file, "-q")
+    assert code == 0
+    marked = {
+        line.split()[0]: "*" in line
+        for line in printed.splitlines()
+        if "standardized" in line or "ndcg" in line
+    }
+    assert any(marked.values())
+    assert not all(marked.values())
+    code, _, said = invoke(capsys, "observe", run, "--observers", file, "-q")
+    assert code == 2
+    assert "already contains results; choose another name with --name" in said
+    assert invoke(capsys, "observe", run, "--observers", file, "-q", "--overwrite", "--json")[0] == 0
+    assert invoke(capsys, "report", run)[0] == 0
+    assert "Observed after the run" in (run / "report.html").read_text()
+    for path, words in (
+        (run / "observed" / "pairs", "results of observers of another run"),
+        (tmp_path, "run directory"),
+    ):
+        code, _, said = invoke(capsys, "observe", path, "--observers", file, "-q")
+        assert code == 2
+        assert words in said
+    code, _, said = invoke(capsys, "observe", run, "--observers", tmp_path / "none.yaml", "-q")
+    assert code == 2
+    assert "none.yaml" in said
+
+
+def test_results_of_an_earlier_run_in_the_directory_are_not_found(run):
+    observe(run, LATER)
+    assert [*open_run(run).observed] == ["observed"]
+    write_manifest(run, {**read_manifest(run), "log_digest": "0" * 64})
+    assert open_run(run).observed == {}
+    simulate(tiny(seed=6), out=run, overwrite=True)
+    assert not (run / run_files.OBSERVED).exists()
+    assert np.isfinite(open_run(run).attacks["aac"]).all()
+
+
+def test_unfinished_run_is_refused(run):
+    write_manifest(run, {**read_manifest(run), "status": "interrupted"})
+    with pytest.raises(LogError, match="status interrupted; expected a complete run"):
+        observe(run, LATER)
