@@ -44,6 +44,8 @@ UNTARGETED = ("clusterattack", "spattack")
 """Attacks without targets, by name."""
 BUFFER = 8
 """Models that an inbox of gossip holds."""
+LIMIT = "attackers.0.clip_shared"
+"""A client's change of the shared weights, which a poisoner exceeds by no more than its boost."""
 DECILES = tuple(range(1, 11))
 
 
@@ -77,6 +79,9 @@ class MatrixFile(PaperStudyFile):
             sets["policies"] = [{"name": "robust-merge", "rule": chosen, "buffer": BUFFER}]
         if attacker["name"] not in UNTARGETED:
             sets |= {"evaluate.metrics": ["recall@20", "er@20"], "evaluate.targets": "attacked"}
+        limit = sets.pop(LIMIT, None)
+        if limit is not None:
+            attacker = {**attacker, "clip_shared": limit * attacker.get("boost", 1)}
         return {**sets, "attackers": [attacker]}
 
 

@@ -104,6 +104,8 @@ class AttackerChoice(RegisteredChoice):
     """Factor applied to the poisoned update."""
     clip: float | None = Field(default=None, gt=0)
     """Largest norm of the delta of an item row; null: no limit."""
+    clip_shared: float | None = Field(default=None, gt=0)
+    """Largest norm of the delta of the shared weights; null: no limit."""
     placement: Literal["random", "degree", "betweenness"] | None = None
     """Places in a fixed graph: drawn, or the most central ones; null: the last ones, by node id."""
     edges: int | None = Field(default=None, ge=1, le=10**6)

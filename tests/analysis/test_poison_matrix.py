@@ -81,6 +81,15 @@ def test_names_select_the_experiments_of_a_list_entry():
     assert len(set(names)) == len(names)
 
 
+def test_shared_weights_change_by_no_more_than_boost_times_a_clients():
+    def clip(cell):
+        (attacker,) = STUDY.overrides(cell)["attackers"]
+        return attacker.get("clip_shared")
+
+    assert clip("federation/fedncf/median/psmu") == 10 * clip("gossip/fedncf/krum/shilling-random") == 6
+    assert clip("federation/fcf/median/psmu") is None
+
+
 def test_success_and_cost_are_in_percent_and_paired_by_seed(tmp_path):
     def runs(cell, *by_seed):
         made = {

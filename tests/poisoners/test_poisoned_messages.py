@@ -52,6 +52,13 @@ def test_clip_bounds_the_change_of_each_row_after_boosting():
     np.testing.assert_allclose(found.shared, [-1, -2, 0], rtol=1e-6)
 
 
+def test_clip_shared_bounds_the_change_of_the_shared_weights_and_no_other():
+    found = forged(boost=10, clip_shared=0.5)
+    np.testing.assert_allclose(found.shared, np.array([-1, -2, 0]) * 0.5 / 5**0.5, rtol=1e-6)
+    np.testing.assert_array_equal(found.rows, forged(boost=10).rows)
+    np.testing.assert_array_equal(forged(clip_shared=1.0).shared, forged().shared)
+
+
 def test_matched_rows_have_the_median_norm_that_is_asked_for():
     found = forged(boost=2, norm=lambda sent, push: 0.55)
     norms = np.linalg.norm(found.rows, axis=1)

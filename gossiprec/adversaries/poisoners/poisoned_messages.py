@@ -37,6 +37,8 @@ class PoisonedMessages(Forgery):
         Factor of the message.
     clip : float or None
         Norm to which the delta of each item's row is finally scaled down.
+    clip_shared : float or None
+        Norm to which the delta of the shared weights is finally scaled down.
     norm : callable or None
         Function from a version and a push to the norm of rows before boosting; None to use rate times gradient.
     memory_numbers : int
@@ -49,6 +51,7 @@ class PoisonedMessages(Forgery):
     rate: float
     boost: float = 1.0
     clip: float | None = None
+    clip_shared: float | None = None
     norm: Callable[[MessagePayload, PushContext], float] | None = None
     memory_numbers: int = 0
 
@@ -68,6 +71,8 @@ class PoisonedMessages(Forgery):
         rows, shared = (-factor * np.asarray(part, np.float64) for part in (found.rows, found.shared))
         if self.clip is not None:
             rows *= np.minimum(1.0, self.clip / np.maximum(factor * norms, 1e-300))[:, None]
+        if self.clip_shared is not None:
+            shared *= min(1.0, self.clip_shared / max(float(np.linalg.norm(shared)), 1e-300))
         with np.errstate(over="ignore"):  # is refused
             change = ModelDelta(
                 np.asarray(found.items, np.int32), rows.astype(np.float32), shared.astype(np.float32)

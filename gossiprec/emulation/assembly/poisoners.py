@@ -221,6 +221,7 @@ def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, F
             rate=components.training.learning_rate,
             boost=choice.boost,
             clip=choice.clip,
+            clip_shared=choice.clip_shared,
             norm=SimulatedClient(scorer, empty_feed, mean_positives(components.split))
             if choice.scale == "matched"
             else None,
