@@ -7,6 +7,9 @@ import pytest
 
 from gossiprec import counterfactual, influence, unlearn
 from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.compute import local_update, update_noise
+from gossiprec.compute.executors import batched
+from gossiprec.defences import compute_epsilon
 from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.unlearning import (
     UNLEARNERS,
@@ -63,6 +66,7 @@ def test_the_yardstick_is_the_counterfactual_run(judged):
 def test_a_method_that_does_nothing_shows_up_as_such(judged):
     table = judged[1].table()
     np.testing.assert_equal(table["idle"], table["nothing"])
+    assert "epsilon" not in table["nothing"]
     assert table["fine-tune"]["distance"] not in (0.0, table["nothing"]["distance"])
     assert ("fru" in table) == ("cfru" in table) == (judged[2] == "updates")
     for name in {"fru", "cfru"} & set(table):
@@ -114,6 +118,39 @@ def test_fine_tuning_continues_from_the_final_models(name):
     done = store.models(further.planner.current_rows, nodes)[:, :337]
     assert (done != last).any(axis=1).all()
     assert further.counts.epochs == 12
+
+
+@pytest.mark.parametrize("unit", ["user", "interaction"])
+def test_fine_tuning_with_dp_sgd_draws_new_noise_of_the_same_size_and_spends_more(
+    unit, tmp_path, monkeypatch
+):
+    drawn, draw = [], local_update.dp_noise_row
+
+    def noted(layout, seed, node, number):
+        drawn.append((node, number))
+        return draw(layout, seed, node, number)
+
+    for module in (update_noise, batched):
+        monkeypatch.setattr(module, "dp_noise_row", noted)
+    policies = [{"name": "dp-sgd", "unit": unit, "epsilon": 8.0, "delta": 1e-3}]
+    training = {"optimizer": "sgd", "batch_size": "full"}
+    run = simulate(
+        tiny(observers=[], protocol=RUNS["whole models"]["protocol"], policies=policies, training=training,
+             executor={"name": "batched"}), out=tmp_path / "run",
+    )  # fmt: skip
+    drawn.clear()
+    found = unlearn(run.path, [FORGOTTEN], methods=[{"name": "fine-tune", "fraction": 0.5}], k=5)
+
+    assert {number for node, number in drawn if node == 0} == set(range(6)), "four rounds, and two more"
+    prepared = [found.methods[name].forgotten.models.prepared for name in ("nothing", "fine-tune")]
+    for name in ("noise_multiplier", "update_noise"):
+        of_run, of_method = (getattr(each.executor.work.node_settings, name) for each in prepared)
+        np.testing.assert_array_equal(of_method, of_run)
+    table, sigma = found.table(), run.summary["privacy"]["noise_multiplier_max"]
+    assert table["nothing"]["epsilon"] == pytest.approx(8.0, rel=1e-5)
+    assert table["fine-tune"]["epsilon"] == pytest.approx(compute_epsilon(sigma, 6, 1e-3), rel=1e-5)
+    assert table["fine-tune"]["local_epochs"] == 24
+    assert table["retrain"]["epsilon"] > 8.0, "both runs are known"
 
 
 MERGES = ("samples", "mean", "sum", "touched-mean")
@@ -316,6 +353,13 @@ def test_a_user_without_data_and_long_lists_are_refused(short, tmp_path):
         unlearn(short, [3], k=41)
     with pytest.raises(DataError, match="user 3 has no data in it"):
         unlearn(counterfactual(short, [3], out=tmp_path / "without").path, [3])
+
+
+def test_noise_on_messages_would_be_drawn_twice():
+    noise = {"name": "ldp", "norm": "l2", "noise": "gaussian", "scale": 0.1}
+    prepared = prepare(load_scenario(tiny(observers=[], policies=[noise])))
+    with pytest.raises(ScenarioError, match=r"method fine-tune: found the policy ldp, .*; use retrain"):
+        UNLEARNERS["fine-tune"](UNLEARNERS["fine-tune"].Options()).check(prepared)
 
 
 def test_central_training_can_only_be_repeated(tmp_path):

@@ -156,6 +156,10 @@ class Planner:
         """Rewritten pushes of every node so far, shape (n_nodes,)."""
         return self._nodes[:, at.PUSHES].astype(np.int64)
 
+    def continue_from(self, ended: Planner) -> None:
+        """Number local updates from the last one of another run of the same nodes on, so that their draws are new."""
+        self._nodes[:, at.UPDATES] = ended._nodes[:, at.UPDATES]
+
     def state(self) -> dict[str, Any]:
         """Return the state that links segments of tape, for a checkpoint: references, no copies."""
         return {name: getattr(self, f"_{name}") for name in _STATE}

@@ -90,6 +90,8 @@ class Forgotten:
         Passes of clients over their samples after the request.
     seconds : float
         Wall time of the method on this machine, without what the original run computes in any case.
+    updates : ndarray of int64, shape (n_nodes,), or None
+        Local updates of each node after the request; None if there are none.
     """
 
     models: FinalModels
@@ -97,16 +99,19 @@ class Forgotten:
     stored_bytes: int = 0
     local_epochs: int = 0
     seconds: float = 0.0
+    updates: I64 | None = None
 
     @classmethod
-    def by_run(cls, live: LiveRun, ended: Run) -> Forgotten:
-        """Return the models of a run, with the costs of all of it."""
-        summary = ended.summary or {}
+    def by_run(cls, live: LiveRun, ended: Run, before: I64 | int = 0) -> Forgotten:
+        """Return the models of a run, with the costs of all of it but the local updates `before` it."""
+        summary, prepared = ended.summary or {}, live.prepared
+        epochs = int(np.sum(before)) * prepared.executor.work.training.local_epochs
         return cls(
             FinalModels(live),
             sent_bytes=int(summary["bytes"]["sent"]),
-            local_epochs=int(summary["node_updates"]),
+            local_epochs=int(summary["node_updates"]) - epochs,
             seconds=float(summary["wall_seconds"]),
+            updates=prepared.planner.update_counts - before,
         )
 
 

@@ -4,16 +4,22 @@ Notes
 -----
 Nothing is removed: what the users' data changed fades only if the others' data overwrite it. So it is the usual
 cheap baseline. Models and Adam's moments continue; a coordinator's server optimizer starts again. Draws are
-those of the first rounds of a run, because a draw is a function of seed, purpose, node and counter.
+those of the first rounds of a run, because a draw is a function of seed, purpose, node and counter. With DP-SGD local
+updates are numbered on, because noise that is drawn twice would cancel out. Noise keeps its size of the run, also if
+this follows from an epsilon and the number of updates.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
+from gossiprec.defences.ldp import LDP
+from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.unlearning import UNLEARNERS, Forgotten, Unlearner, UnlearningRequest
 from gossiprec.scenario import Scenario
 
@@ -46,6 +52,21 @@ class FineTune(Unlearner):
     Options = FineTuneOptions
     options: FineTuneOptions
 
+    def check(self, prepared: PreparedRun) -> None:
+        """Refuse a run without nodes that train, and noise on messages, of which the first draws would come again.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        super().check(prepared)
+        for policy in prepared.policies:
+            if isinstance(policy, LDP) and policy.options.scale > 0:
+                raise ScenarioError(
+                    "method fine-tune: found the policy ldp, whose noise on messages would be drawn twice and cancel "
+                    "out; expected noise in training (dp-sgd), or none; use retrain"
+                )
+
     def forget(self, request: UnlearningRequest) -> Forgotten:
         """Return the models after further rounds."""
         live, ended = (
@@ -53,4 +74,11 @@ class FineTune(Unlearner):
             request.models.prepared,
         )
         live.prepared.executor.store.continue_from(ended.executor.store, ended.planner.current_rows)
-        return Forgotten.by_run(live, live.finish())
+        settings, of_run = (run.executor.work.node_settings for run in (live.prepared, ended))
+        before = np.zeros_like(ended.planner.update_counts)
+        if of_run.noise_multiplier.any() or of_run.update_noise.any():
+            before = ended.planner.update_counts
+            live.prepared.planner.continue_from(ended.planner)
+            for name in ("noise_multiplier", "update_noise"):
+                getattr(settings, name)[:] = getattr(of_run, name)
+        return Forgotten.by_run(live, live.finish(), before)

@@ -19,6 +19,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import build_registered, registered_name
 from gossiprec.compute.inbox_reducer import OnAggregate, RoundAnswers
 from gossiprec.compute.scorer import Scorer
+from gossiprec.defences import compute_epsilons
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.counterfactual import comparable_scenario, without_users
 from gossiprec.emulation.run.influence import (
@@ -29,6 +30,7 @@ from gossiprec.emulation.run.influence import (
     prepare_alone,
 )
 from gossiprec.emulation.run.live_run import LiveRun
+from gossiprec.emulation.run.network_epsilon import NodeNoise
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
 from gossiprec.emulation.unlearning import UNLEARNERS, FinalModels, Forgotten, Unlearner, UnlearningRequest
 from gossiprec.measures.ranking import nanmean
@@ -57,11 +59,14 @@ class Judgement:
         has no user rows.
     forgotten : Forgotten
         Models and cost.
+    epsilon : float or None
+        Largest epsilon of another user by the run and the method together; None if no other node has noise in training.
     """
 
     differences: ModelDifferences
     membership_auc: float
     forgotten: Forgotten
+    epsilon: float | None = None
 
     def values(self) -> dict[str, float]:
         """Return the means over the other users, the attack's result and the cost, by name."""
@@ -75,6 +80,7 @@ class Judgement:
             **means,
             f"recall@{found.k}": nanmean(found.recall),
             "membership_auc": self.membership_auc,
+            **({} if self.epsilon is None else {"epsilon": self.epsilon}),
             "sent_bytes": cost.sent_bytes,
             "stored_bytes": cost.stored_bytes,
             "local_epochs": cost.local_epochs,
@@ -233,9 +239,31 @@ def _judge(found: Mapping[str, Forgotten], request: UnlearningRequest, k: int) -
     return Unlearned(
         request.removed,
         {
-            name: Judgement(compare_models(exact, one.models, others, k), attack(one.models), one)
+            name: Judgement(
+                compare_models(exact, one.models, others, k),
+                attack(one.models),
+                one,
+                spent_epsilon(one, request, others),
+            )
             for name, one in found.items()
         },
+    )
+
+
+def spent_epsilon(found: Forgotten, request: UnlearningRequest, others: I64) -> float | None:
+    """Return the largest epsilon of dp-sgd of any other user by the local updates of the run and of a method.
+
+    None if no other node has noise, as in a federation without client models.
+    """
+    prepared = request.models.prepared
+    noise = NodeNoise.of(prepared, prepared.executor.work.node_settings)
+    nodes = others[noise.multiplier[others] > 0]
+    updates = prepared.planner.update_counts + (0 if found.updates is None else found.updates)
+    epochs = (updates * noise.epochs)[nodes].astype(np.float64)
+    if not len(nodes):
+        return None
+    return float(
+        compute_epsilons(noise.multiplier[nodes], epochs, float(np.nanmin(noise.delta[nodes]))).max()
     )
 
 
