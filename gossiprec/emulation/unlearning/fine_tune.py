@@ -63,7 +63,7 @@ class FineTune(Unlearner):
         for policy in prepared.policies:
             if isinstance(policy, LDP) and policy.options.scale > 0:
                 raise ScenarioError(
-                    "method fine-tune: found the policy ldp, whose noise on messages would be drawn twice and cancel "
+                    "method fine-tune: found the policy ldp, and its noise on messages would be drawn twice and cancel "
                     "out; expected noise in training (dp-sgd), or none; use retrain"
                 )
 
