@@ -554,6 +554,11 @@ class PushLog(Stateful):
         open_ = [(message, places[id(cohort)]) for message, cohort in cohort_of.items()]
         self._asked = np.array(open_, np.int64).reshape(-1, 2)
 
+    @property
+    def events(self) -> Mapping[tuple[int, int], PushEvent]:
+        """The pushes of the last segment by node and number."""
+        return self._events
+
     def event(self, node: int, number: int) -> PushEvent:
         """Return a push of a node, by its number among the node's."""
         return self._events[node, number]

@@ -171,6 +171,8 @@ class Transform:
         Whether a node's pushes depend on its earlier ones, by :attr:`PushContext.memory`.
     extra_bytes : int
         Bytes that a message holds in addition to its blocks.
+    n_virtual_nodes : int
+        Number of identities under which a node sends (:meth:`virtual_node_of`); 0 if it sends under its own id.
     """
 
     hides: ClassVar[frozenset[BlockRole]] = frozenset()
@@ -180,6 +182,11 @@ class Transform:
     resizes: ClassVar[bool] = False
     keeps_memory: ClassVar[bool] = False
     extra_bytes: int = 0
+    n_virtual_nodes: int = 0
+
+    def virtual_node_of(self, pushes: PushKeys, place: I64) -> I64:
+        """Return the number of the sender's virtual node that sends each message, given the receiver's place."""
+        raise NotImplementedError(f"{type(self).__name__} has no virtual nodes")
 
     def planned_size(self, size: MessageSize) -> MessageSize:
         """Return the largest size of an encoded message, which decides how long sending it takes, given that before."""

@@ -3,8 +3,11 @@
 References
 ----------
 S. Biswas, M. Even, A.-M. Kermarrec, L. Massoulie, R. Pires, R. Sharma, M. de Vos, "Noiseless privacy-preserving
-decentralized learning" (Shatter), arXiv 2404.09536. There virtual nodes send the pieces, each to peers of its own, so
-that receivers cannot tell who has sent a piece; here a node sends its pieces under its own name to its peers.
+decentralized learning" (Shatter), arXiv 2404.09536, algorithm 1. There each node runs k virtual nodes, which send its k
+pieces, each to peers of its own in a random graph of all virtual nodes that is new in each round; so receivers cannot
+tell who has sent a piece. Here the receivers of a push are divided among the virtual nodes of the sender, at each push
+again. So no node gets two pieces of the same push, which can happen in Shatter; and the numbers of a piece are the same
+for all nodes and pushes.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import purpose_id
-from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, RowTransform
+from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, PushKeys, RowTransform
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.models.base import Layout, Model
 
@@ -33,6 +37,13 @@ class ChunksOptions(Options):
     """number of pieces of a model; a push must have at least as many receivers to send all of them"""
     cut: Literal["interleaved", "contiguous"] = "interleaved"
     """interleaved: a piece holds every n-th number; contiguous: neighbouring numbers, mostly whole items"""
+    virtual_nodes: bool = False
+    """send each piece by a virtual node of its own, which receivers cannot link to the node; if false they can"""
+
+    @property
+    def n_virtual_nodes(self) -> int:
+        """Number of virtual nodes of a node."""
+        return self.pieces if self.virtual_nodes else 0
 
 
 class Pieces(RowTransform):
@@ -43,6 +54,7 @@ class Pieces(RowTransform):
 
     def __init__(self, options: ChunksOptions) -> None:
         self._options = options
+        self.n_virtual_nodes = options.n_virtual_nodes
 
     def encode_rows(self, rows: PushedRows) -> None:
         """Encode the values in place."""
@@ -50,6 +62,10 @@ class Pieces(RowTransform):
 
         n = self._options.pieces
         keep_piece(rows.values, (rows.place + rows.keys(SHIFTED)) % n, n, self._options.cut == "contiguous")
+
+    def virtual_node_of(self, pushes: PushKeys, place: I64) -> I64:
+        """Return the piece of each message: virtual node i sends piece i."""
+        return (place + pushes.of(SHIFTED)) % self._options.pieces
 
     def resized(self, payload: MessagePayload) -> MessagePayload:
         """Return the payload with the name of the piece."""

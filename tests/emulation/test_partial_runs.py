@@ -22,6 +22,9 @@ NODES = {"fraction": 0.7}
 LAST_ONE = {"name": "leave_last_k", "test": 1}
 WORLDS = {
     "chunks": often(policies=[{"name": "chunks", "nodes": NODES, "pieces": 3}], network=SLOW, **OBSERVED),
+    "virtual": often(
+        policies=[{"name": "chunks", "nodes": NODES, "pieces": 3, "virtual_nodes": True}], network=SLOW, **OBSERVED,
+    ),
     "top-k": often(policies=[{"name": "top-k", "nodes": "all", "share": 0.2}], network=SLOW, **OBSERVED),
     "both": often(
         policies=[{"name": "random-k", "nodes": NODES}, {"name": "quantize", "nodes": "all"}],

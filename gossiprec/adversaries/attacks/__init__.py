@@ -190,6 +190,9 @@ class AttackContext:
     known_attribute : callable
         Column, borders of its classes if it has numbers, share of users -> the classes of this share of the users, the
         same for every attack of the run.
+    own_names : callable or None
+        If nodes send by virtual nodes, and the attack sees one of those of each node: own nodes -> the names under
+        which it sees these; victims have names in place of ids. None if senders are known.
     neighbors : callable
         () -> the nodes that each node can send to in the graph of the network, which is public; None if no graph stays
         the same.
@@ -214,6 +217,7 @@ class AttackContext:
     without_data: I64 = field(default_factory=_no_nodes)
     known_attribute: Callable[[str, tuple[float, ...], float], KnownAttribute] = _no_attributes
     candidates: Callable[[int, NonMembers], Ragged] | None = None
+    own_names: Callable[[I64], I64] | None = None
     neighbors: Callable[[], Sequence[Sequence[int]] | None] = _no_graph
 
     def contacts(self, until: float = math.inf) -> Any:
@@ -317,6 +321,8 @@ class Ranking:
         Node ids.
     scores : ndarray of float32, shape (n_adversaries, n_users)
         Relevance of each victim for each adversary's target items; NaN if the adversary has received nothing from it.
+    views : tuple of ndarray of float32
+        If victims send by virtual nodes, the scores of their other virtual nodes; the run adds them.
     """
 
     observer: str
@@ -325,6 +331,7 @@ class Ranking:
     community_sizes: tuple[int, ...]
     adversaries: I64
     scores: F32
+    views: tuple[F32, ...] = ()
 
 
 def _no_entropies(adversary: int) -> F32:
@@ -395,6 +402,8 @@ class Attack(ABC):
     uses_torch: ClassVar[bool] = False
     """Whether it computes with torch, which rounds differently per processor (``executor.portable`` refuses it)."""
 
+    ranks_names: ClassVar[bool] = False
+    """Whether it only ranks victims, so that these may have names in place of ids (``chunks`` with virtual nodes)."""
     needs_features: ClassVar[bool] = False
     """Whether it reads attributes of users (:attr:`AttackContext.known_attribute`)."""
 

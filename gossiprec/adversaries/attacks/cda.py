@@ -51,6 +51,8 @@ class CDA(ScoringAttack):
 
     name = "cda"
     Options = CDAOptions
+    ranks_names = True
+    measures = ("linked_share",)
 
     @staticmethod
     def relevance_rules(options: CDAOptions) -> list[str]:

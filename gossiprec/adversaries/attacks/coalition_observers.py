@@ -286,8 +286,9 @@ class CoalitionObservers(Stateful):
 
     def _clear_own_scores(self, p: int, b: int) -> None:
         """Clear the scores of adversaries by themselves: no node is its own victim."""
-        adversaries = self.targets[p].adversaries
-        self._latest[p][b][:, np.arange(len(adversaries)), adversaries] = np.nan
+        adversaries, names = self.targets[p].adversaries, self._context.own_names
+        own = adversaries if names is None else names(adversaries)
+        self._latest[p][b][:, np.arange(len(adversaries)), own] = np.nan
 
     def _rank_scores(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
         """Apply the relevance rules to the scores of all items, in compiled loops for any model."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext
+from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, Ranking
 from gossiprec.adversaries.attacks.adversary import Adversary
 from gossiprec.adversaries.attacks.candidates import NonMembers, draw_candidates
 from gossiprec.adversaries.attacks.observations import (
@@ -38,6 +38,7 @@ from gossiprec.compute.waves import DeliveryHook
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
 from gossiprec.emulation.assembly.user_attributes import AttributeKnowledge
+from gossiprec.emulation.assembly.virtual_nodes import PieceView, VirtualNodes, join_views
 from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs.checkpoint_state import Stateful
@@ -124,11 +125,15 @@ class AttackHook(DeliveryHook):
         (:meth:`Executor.with_resolved_weights`).
     views : PartialViews, optional
         Completes models of which some numbers were not sent.
+    piece : PieceView, optional
+        If nodes send by virtual nodes, those that the attack sees.
 
     Attributes
     ----------
     pools : list of ndarray of int64
         The pools of the attack, empty if their deliveries are hidden.
+    others : list of AttackHook
+        The hooks of the same observer for the other virtual nodes; their rankings are given with this one's.
 
     Notes
     -----
@@ -144,10 +149,12 @@ class AttackHook(DeliveryHook):
         first_pool: int,
         weigh: Callable[[Program, I64], Program] | None = None,
         views: PartialViews | None = None,
+        piece: PieceView | None = None,
     ) -> None:
         self.attack = attack
-        self._views = views
-        self._about = (layout, hides_user, deliveries)
+        self._views, self._piece = views, piece
+        self.others: list[AttackHook] = []
+        self._about = self._by_id = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
         self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
@@ -157,7 +164,7 @@ class AttackHook(DeliveryHook):
             self._knows[pool] = True
         self._weigh = weigh if attack.needs_merge_weights else None
         self._copies = is_foreign(attack)
-        if self._copies:
+        if self._copies or piece is not None:
             self._about = (layout, hides_user.copy(), MessageIndex(len(deliveries.time)))
         self._spent: dict[int, float] = {}  # by thread, so that no two threads write one entry
 
@@ -178,10 +185,23 @@ class AttackHook(DeliveryHook):
     def deliveries_to_own_nodes(self, deliveries: KnownDeliveries) -> KnownDeliveries:
         """Return the deliveries that the attack may know: those to its own nodes."""
         known = deliveries.to_nodes(self._knows)
-        if self._copies:
+        if self._piece is not None:
+            known = self._piece.rename(known)
+        if self._copies or self._piece is not None:
             known = copy_data(known)
             self._about[2].note_deliveries(known)
         return known
+
+    def rankings_by_node(self) -> list[Ranking]:
+        """Return the present rankings, those of all virtual nodes by their nodes."""
+        found = list(self.timed_call(self.attack.rankings))
+        if self._piece is None:
+            return found
+        own = [self._piece.by_node(ranking) for ranking in found]
+        return [
+            join_views(views)
+            for views in zip(own, *(hook.rankings_by_node() for hook in self.others), strict=True)
+        ]
 
     def hide_node(self, node: int) -> None:
         """Hide from the attack the models that a node receives; :meth:`show_model` shows others in their place."""
@@ -236,9 +256,11 @@ class AttackHook(DeliveryHook):
             more = (rows.bases, rows.uploads) if isinstance(rows, UpdateRows) else ()
             raw = MergeDeliveries(rows, program, mine, *more)
             if self._copies or self._views is not None:
-                raw = copy_own_tasks(Observations(raw, *self._about), *self._about[:2])
+                raw = copy_own_tasks(Observations(raw, *self._by_id), *self._about[:2])
             if self._views is not None:
-                self._views.complete_merges(raw, Observations(raw, *self._about).senders)
+                self._views.complete_merges(raw, Observations(raw, *self._by_id).senders)
+            if self._piece is not None:
+                raw = self._piece.select(raw)
             self.timed_call(self.attack.observe, Observations(raw, *self._about))
 
     def with_seen_weights(self, program: Program, tasks: I64) -> Program:
@@ -250,18 +272,21 @@ class AttackHook(DeliveryHook):
         if not self._n_pools:
             return
         pool = pool_deliveries.pool[first:last] - self._first_pool
-        mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
+        shown = (pool >= 0) & (pool < self._n_pools)
+        if self._piece is not None:
+            shown &= self._piece.shows(pool_deliveries.message[first:last])
+        mine = np.flatnonzero(shown) + first
         if len(mine):
             raw = GroupDeliveries(
                 rows, pool_deliveries.pool[mine] - self._first_pool, pool_deliveries.row[mine]
             )
             message = pool_deliveries.message[mine]
             if self._copies or self._views is not None:
-                seen = Observations(raw, *self._about, message)
-                shown = copy_received_versions(seen, *self._about[:2])
+                seen = Observations(raw, *self._by_id, message)
+                copies = copy_received_versions(seen, *self._about[:2])
                 if self._views is not None:
-                    self._views.complete(shown, raw.group + self._first_pool, seen.senders)
-                raw = GroupDeliveries(shown, copy_data(raw.group), np.arange(len(shown), dtype=np.int32))
+                    self._views.complete(copies, raw.group + self._first_pool, seen.senders)
+                raw = GroupDeliveries(copies, copy_data(raw.group), np.arange(len(copies), dtype=np.int32))
             self.timed_call(self.attack.observe, Observations(raw, *self._about, message))
 
 
@@ -389,6 +414,7 @@ class OwnNodes:
             context,
             feed_of_nodes=self._checked(context.feed_of_nodes, "data"),
             models_of_nodes=self._checked(context.models_of_nodes, "models"),
+            own_names=None if context.own_names is None else self._checked(context.own_names, "names"),
         )
 
     def limit_to(self, attack: Attack) -> None:
@@ -440,10 +466,11 @@ def make_attacks(
     threads: ThreadPool,
     deliveries: KnownDeliveries,
     models_of_nodes: Callable[[I64], F32],
+    virtual: VirtualNodes | None = None,
 ) -> list[Attack]:
     """Return the scenario's observers, then its adversaries, and last the recommender's attack on uploads, if enabled.
 
-    Colluders may be placed by the deliveries known before the run.
+    Colluders may be placed by the deliveries known before the run. With virtual nodes, observers come once per piece.
     """
     protocol = components.protocol
     context = AttackContext(
@@ -463,10 +490,14 @@ def make_attacks(
         candidates=functools.partial(_candidates, components.split, components.scenario.seed),
         neighbors=protocol.fixed_neighbors,
     )
+    views = [None] if virtual is None else [virtual.view(number) for number in range(len(virtual.names))]
     attacks = [
-        _make_attack(ATTACKS[choice.name], choice.name, choice.options, context)
-        for choice in components.scenario.observers
-    ]
+        _make_attack(
+            ATTACKS[choice.name], choice.name, choice.options,
+            context if view is None else replace(context, own_names=view.names_of),
+        )
+        for view in views for choice in components.scenario.observers
+    ]  # fmt: skip
     scenario = components.scenario
     for choice, nodes in zip(
         scenario.adversaries, choose_adversary_nodes(scenario, components.split.n_users), strict=True
@@ -505,6 +536,7 @@ def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackCont
             models_of_nodes=CallOnly(limited.models_of_nodes),
             known_attribute=CallOnly(limited.known_attribute),
             candidates=None if limited.candidates is None else CallOnly(limited.candidates),
+            own_names=None if limited.own_names is None else CallOnly(limited.own_names),
             neighbors=CallOnly(limited.neighbors),
         )
     attack = cls(options, limited)
@@ -518,6 +550,7 @@ def make_hooks(
     deliveries: MessageIndex,
     weigh: Callable[[Program, I64], Program] | None,
     views: PartialViews | None,
+    virtual: VirtualNodes | None = None,
 ) -> list[AttackHook]:
     """Return the hook of each attack, which shows it the deliveries to its own nodes."""
     coordinator, hides_user = components.protocol.n_users, components.outgoing.withholds_role(BlockRole.USER)
@@ -525,9 +558,12 @@ def make_hooks(
         if (attack.nodes != coordinator).any() and not attack.sends:
             components.mode.check_node_observer(attack.label)
     hooks: list[AttackHook] = []
-    first_pool = 0
-    for attack in attacks:
+    first_pool, n_choices = 0, len(components.scenario.observers)
+    for number, attack in enumerate(attacks):
         kind = AdversaryHook if attack.sends else AttackHook
-        hooks.append(kind(attack, components.layout, hides_user, deliveries, first_pool, weigh, views))
+        piece = None if virtual is None else virtual.view(number // n_choices)
+        hooks.append(kind(attack, components.layout, hides_user, deliveries, first_pool, weigh, views, piece))
         first_pool += len(attack.pools)
+        if number >= n_choices and virtual is not None:
+            hooks[number % n_choices].others.append(hooks[-1])
     return hooks

@@ -62,6 +62,7 @@ from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
+from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
 from gossiprec.emulation.estimate.memory import check_memory, estimate_memory, figure_bytes, process_bytes
 from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
@@ -188,6 +189,12 @@ class PreparedRun(RunComponents):
     def attacks(self) -> list[Attack]:
         """The attacks without their meters."""
         return [meter.attack for meter in self.meters]
+
+    @property
+    def ranking_meters(self) -> list[AttackHook]:
+        """The meters of which the rankings are scored: all but those of further virtual nodes."""
+        others = {id(other) for meter in self.meters for other in meter.others}
+        return [meter for meter in self.meters if id(meter) not in others]
 
     def tape_runner(self, stopwatch: Stopwatch | None = None) -> TapeRunner:
         """Return the tape runner of this run."""
@@ -381,10 +388,11 @@ def _assemble(
             shard.bring(nodes)
         return store.models(planner.current_rows, nodes)
 
-    attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes)
+    virtual = make_virtual_nodes(components, schedule)
+    attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, virtual)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
     views = make_partial_views(components, attacks)
-    meters = make_hooks(components, attacks, deliveries, weigh, views)
+    meters = make_hooks(components, attacks, deliveries, weigh, views, virtual)
     rounds: SumRounds | None = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
     hidden = range(components.protocol.n_users)
     if rounds is not None:

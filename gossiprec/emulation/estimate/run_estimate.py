@@ -157,7 +157,7 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
     )
     observers = sum(
         ATTACKS[choice.name].expected_bytes(choice.options, attack_inputs) for choice in scenario.observers
-    )
+    ) * max([1, *(getattr(choice.options, "n_virtual_nodes", 0) for choice in scenario.policies)])
     samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
     needed = process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": round(observers)}
     kind = run_kind(scenario, executor)

@@ -390,10 +390,10 @@ class ActiveRun:
     def _score_attacks(self, at: float, round_: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the rows of rankings and of findings."""
         self._others.gather_observer_state()
-        rankings = [r for meter in self.prepared.meters for r in meter.timed_call(meter.attack.rankings)]
+        rankings = [r for meter in self.prepared.ranking_meters for r in meter.rankings_by_node()]
         rows = self._record.score(rankings, time=at, round=round_)
-        of_groups = [("rankings", self._record.group_findings())] if self._groups else []
-        reported = itertools.chain(self._reported(at), of_groups)
+        more = self._record.more_findings()
+        reported = itertools.chain(self._reported(at), [("rankings", more)] if more else [])
         findings = self._findings.note(reported, time=at, round=round_)
         if self._by_user:
             of_nodes = self._record.values_per_node() | self._findings.reported_per_node

@@ -31,6 +31,7 @@ from gossiprec.measures.attack_accuracy import (
     community_fractions_met,
     exposures,
     guess_top_victims,
+    linked_share,
     random_bound,
 )
 from gossiprec.measures.communities import Communities, jaccard_communities_by_size
@@ -39,6 +40,9 @@ from gossiprec.models.feeds.base import positives_bitset
 from gossiprec.numerics.relevance import MIA
 from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.runs.run_tables import attack_key
+
+MIN_LINKERS = 2
+"""A profile of a virtual node is made of the relevance for more adversaries than these."""
 
 
 @dataclass
@@ -90,7 +94,7 @@ class AttackRecord:
     ) -> None:
         self._split = split
         self._groups = groups
-        self._of_groups: list[tuple[Finding, bool]] = []
+        self._more: list[tuple[Finding, bool]] = []
         self._sizes = tuple(dict.fromkeys((sizes,) if isinstance(sizes, int) else sizes))
         self._threads = threads or ThreadPool(1)
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
@@ -128,7 +132,7 @@ class AttackRecord:
             If two observers have the same labels in the table.
         """
         rows: dict[str, dict[str, Any]] = {}
-        self._of_groups, self._now = [], {}
+        self._more, self._now = [], {}
         for ranking in rankings:
             for size in ranking.community_sizes:
                 row = self._score(ranking, size, time=time, round=round)
@@ -164,8 +168,11 @@ class AttackRecord:
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         communities = self._community(ranking.adversaries, size)
-        found = self._judge(ranking.scores, communities)
-        low, mean = best_decile(found.accuracies)
+        views = [(scores, self._judge(scores, communities)) for scores in (ranking.scores, *ranking.views)]
+        found, met = (
+            np.mean([getattr(judged, name) for _, judged in views], axis=0) for name in ("accuracies", "met")
+        )
+        low, mean = best_decile(found)
         row = {
             "observer": ranking.observer,
             "relevance": ranking.relevance,
@@ -173,23 +180,29 @@ class AttackRecord:
             "community_size": size,
             "time": time,
             "round": round,
-            "aac": average_attack_accuracy(found.accuracies),
+            "aac": average_attack_accuracy(found),
             "best10_min": low,
             "best10_mean": mean,
-            "upper_bound": average_attack_accuracy(found.met),
+            "upper_bound": average_attack_accuracy(met),
             "random_bound": random_bound(size, self._split.n_users),
         }
-        key, about = _key(row), (ranking.scores, found.guesses, communities)
-        exposed = exposures(*about)
-        self._now[f"accuracy[{key}]"] = (ranking.adversaries, found.accuracies)
+        key, about = _key(row), [(scores, judged.guesses, communities) for scores, judged in views]
+        exposed = np.mean([exposures(*view) for view in about], axis=0)
+        self._now[f"accuracy[{key}]"] = (ranking.adversaries, found)
         self._now[f"found[{key}]"] = (np.arange(len(exposed)), exposed)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
-            place, member = certain_hits(*about)
+            hits = [np.stack(certain_hits(*view), axis=1) for view in about]
+            place, member = (np.unique(np.concatenate(hits), axis=0) if ranking.views else hits[0]).T
             pairs = np.stack([ranking.adversaries[place], member], axis=1).astype(np.int32)
-            self._best[key] = _Best(row, ranking.adversaries, found.accuracies, exposed, pairs)
+            self._best[key] = _Best(row, ranking.adversaries, found, exposed, pairs)
         self._best[key].last = row
         if self._groups:
-            self._of_groups += self._grouped(row, ranking.adversaries, found.accuracies)
+            self._more += self._grouped(row, ranking.adversaries, found)
+        if ranking.views and len(ranking.adversaries) > MIN_LINKERS and ranking.observer != "single":
+            linked = linked_share([ranking.scores, *ranking.views])
+            is_best = self._best[key].row is row
+            labels: dict[str, Any] = {name: row[name] for name in FILTERS}
+            self._more.append((Finding("linked_share", labels, linked), is_best))
         return row
 
     def _grouped(
@@ -207,9 +220,9 @@ class AttackRecord:
             if is_best and exposure is not None:
                 yield Finding(GROUP + "exposure", about, exposure), True
 
-    def group_findings(self) -> list[tuple[Finding, bool]]:
-        """Return the findings by group of the last report, and whether each is of the best round of its attack."""
-        return self._of_groups
+    def more_findings(self) -> list[tuple[Finding, bool]]:
+        """Return findings of the last report by group and on virtual nodes, and whether the summary keeps each."""
+        return self._more
 
     def values_per_node(self) -> dict[str, tuple[I64, F64]]:
         """Return the accuracies of adversaries and the exposures of users at the last report, by measure."""
