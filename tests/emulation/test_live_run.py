@@ -43,6 +43,64 @@ def test_stepped_closed_and_resumed_it_writes_the_bytes_of_a_run_at_once(kind, t
     assert outcome(resume(early.path).path) == outcome(whole.path)
 
 
+@pytest.mark.parametrize("kind", slow_except_first([kind for kind in RUNS if kind != "pers-gossip"]))
+def test_pauses_at_any_time_show_the_models_of_that_time_and_change_no_byte(kind, tmp_path):
+    scenario = often(**RUNS[kind])
+    whole = simulate(scenario, out=tmp_path / "whole")
+    paused = gossiprec.prepare(scenario, out=tmp_path / "paused")
+    trained = []
+    for time in (0.05, 0.05, 1.4, 3.7):
+        paused.pause(time)
+        assert paused.time == time
+        trained.append(int(paused.prepared.planner.update_counts.sum()))
+    wakes = whole.events("wake")["time"]
+
+    assert paused.report.time <= 3.7
+    if kind == "rand-gossip":
+        assert trained == [np.count_nonzero(wakes <= time) for time in (0.05, 0.05, 1.4, 3.7)]
+    early = paused.close()
+    assert early.status == "interrupted"
+    assert early.summary["virtual_time"] > 3.7
+    assert outcome(resume(early.path).path) == outcome(whole.path)
+
+
+def test_each_event_can_be_a_step(tmp_path):
+    with gossiprec.prepare(often(**FAST, network=SLOW), out=tmp_path / "run") as run:
+        events = np.unique(np.concatenate([tick.segment.time for tick in run.prepared.schedule.ticks]))
+        for number in range(40):
+            before = run.model(0)
+            run.pause(run.next_event)
+            assert run.time == events[number]
+            assert before.keys() == run.model(0).keys()
+        assert not run.pause(0.0)
+        done = run.finish()
+        assert run.next_event == np.inf
+    assert done.status == "complete"
+    with gossiprec.prepare(often(**FAST, network=SLOW), out=tmp_path / "change") as run:
+        run.pause(0.3)
+        with pytest.raises(ScenarioError, match=r"found a pause at time 0.3; expected a report"):
+            run.change("training.learning_rate", 0.1)
+        run.step()
+        run.change("training.learning_rate", 0.1)
+        with pytest.raises(ScenarioError, match="pause: found nan"):
+            run.pause(np.nan)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "options", "message"),
+    [
+        (often(**RUNS["pers-gossip"]), {}, "chooses peers by values of models"),
+        (divided(often(**FAST), 2), {"make_shard_group": Threads}, "divided among shards"),
+    ],
+)
+def test_a_run_that_cannot_be_cut_anywhere_says_so(scenario, options, message, tmp_path):
+    with (
+        gossiprec.prepare(scenario, out=tmp_path / "run", **options) as run,
+        pytest.raises(ScenarioError, match=message),
+    ):
+        run.pause(0.5)
+
+
 @pytest.fixture
 def live(tmp_path):
     """A run that stands before its first event."""

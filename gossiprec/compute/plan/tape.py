@@ -226,10 +226,23 @@ def split_at_wakes(segment: TapeSegment, node: int, *, apart: bool) -> list[Tape
     """
     woke = np.flatnonzero((segment.kind == TapeEvent.WAKE) & (segment.node == node))
     edges = np.unique(np.concatenate([[0], woke, woke + 1 if apart else [], [len(segment.kind)]])).astype(int)
+    return _split(segment, edges.tolist())
+
+
+def split_after(segment: TapeSegment, time: float) -> list[TapeSegment]:
+    """Return the events of a segment up to and including a time, and those after it; either may have none.
+
+    Missed wakes stay with the first piece.
+    """
+    return _split(segment, [0, int(np.searchsorted(segment.time, time, side="right")), len(segment.kind)])
+
+
+def _split(segment: TapeSegment, edges: Sequence[int]) -> list[TapeSegment]:
+    """Return the pieces of a segment between consecutive events."""
     sent = np.concatenate([[0], np.cumsum(segment.count)])
     nothing = MissedWakes(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))
     pieces: list[TapeSegment] = []
-    for low, high in itertools.pairwise(edges.tolist()):
+    for low, high in itertools.pairwise(edges):
         columns = {name: getattr(segment, name)[low:high] for name in (*_COLUMNS, "factor", "slot")}
         messages = slice(int(sent[low]), int(sent[high]))
         pieces.append(

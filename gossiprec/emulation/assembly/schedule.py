@@ -16,7 +16,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.compute.local_update import NodeSettings
-from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment, insert_resets
+from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment, insert_resets, split_after
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.components import NodeLoad, RunComponents, build_components
 from gossiprec.emulation.assembly.network_setup import (
@@ -67,12 +67,15 @@ class ReportTick:
         Number of rounds so far: the mean number of wakes of the nodes that wake, or of completed slices.
     last : bool
         Whether this is the last report.
+    is_pause : bool
+        Whether it ends in a pause before the report, of which `round` is not known.
     """
 
     segment: TapeSegment
     time: float
     round: int
     last: bool
+    is_pause: bool = False
 
 
 def make_engine(
@@ -196,6 +199,8 @@ class Schedule(ABC):
         Deliveries that are known before the run.
     """
 
+    pause_at: float = math.inf
+    """Virtual time at which :meth:`play` pauses once; infinite for no time."""
     depends_on_values: ClassVar[bool]
     """Whether peers are chosen by the values of models, which the protocol must then receive."""
 
@@ -227,7 +232,7 @@ class Schedule(ABC):
     def play(
         self, run_segment: RunSegment, *, after: int = 0, replay_segment: RunSegment | None = None
     ) -> Iterator[ReportTick]:
-        """Pass every tape segment to `run_segment` in turn, and yield at each report.
+        """Pass every tape segment to `run_segment` in turn, and yield at each report, and at a pause.
 
         Parameters
         ----------
@@ -282,6 +287,12 @@ class PrecomputedSchedule(Schedule):
         check_trace_lengths(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
         self.deliveries = known_deliveries(segments, self.deliveries_implied)
 
+    def next_event(self, time: float) -> float:
+        """Return the time of the first event after a time; infinite if there is none."""
+        times = (tick.segment.time for tick in self.ticks)
+        later = (each[np.searchsorted(each, time, side="right") :] for each in times)
+        return next((float(each[0]) for each in later if len(each)), math.inf)
+
     def play(
         self, run_segment: RunSegment, *, after: int = 0, replay_segment: RunSegment | None = None
     ) -> Iterator[ReportTick]:
@@ -290,7 +301,13 @@ class PrecomputedSchedule(Schedule):
             for tick in self.ticks[:after]:
                 replay_segment(tick.segment)
         for tick in self.ticks[after:]:
-            run_segment(tick.segment)
+            segment = tick.segment
+            while self.pause_at < tick.time:
+                now, self.pause_at = self.pause_at, math.inf
+                before, segment = split_after(segment, now)
+                run_segment(before)
+                yield ReportTick(before, now, 0, last=False, is_pause=True)
+            run_segment(segment)
             yield tick
 
 

@@ -237,8 +237,8 @@ class ActiveRun:
     def execute(self, stop: StopRequest, after: int = 0) -> Iterator[None]:
         """Carry out the tape, segment by segment; continue after `after` reports if the state was restored.
 
-        It yields before the first event and after each report. No event is half done then, and the time until the next
-        request does not count as time of the run.
+        It yields before the first event, after each report, and at a pause of the schedule. No event is half done then,
+        and the time until the next request does not count as time of the run.
 
         Raises
         ------
@@ -258,12 +258,14 @@ class ActiveRun:
                 self._changes.apply(earlier)
             self._change_options(after)
             self._others.begin(after)
-            for number, tick in enumerate(
-                prepared.schedule.play(
-                    tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
-                ),
-                after + 1,
+            number = after
+            for tick in prepared.schedule.play(
+                tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
             ):
+                if tick.is_pause:  # no state for a checkpoint: a wanted stop waits for the next report
+                    yield from self._pause(stop)
+                    continue
+                number += 1
                 with self._timed("log"):
                     self._others.gather_update_sizes()
                     self.recording.append_segment(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.emulation.assembly.prepare import PreparedRun
+from gossiprec.emulation.assembly.schedule import PrecomputedSchedule
 from gossiprec.emulation.progress import StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun, Report
 from gossiprec.emulation.run.execution import (
@@ -70,15 +71,16 @@ class LiveRun(AbstractContextManager["LiveRun"]):
 
     Notes
     -----
-    A step ends at a report, because only there a state of the run exists. Between two reports the control plane has
-    long played the events, and local updates are computed in waves, in an order that is not that of virtual time. At a
-    report all events up to its time have been carried out, and none after it. ``evaluate.every`` and ``evaluate.also``
-    define the times of reports.
+    A step ends at a report: there results and checkpoints are written. At a report all events up to its time have been
+    carried out, and none after it. ``evaluate.every`` and ``evaluate.also`` define the times of reports. Between two
+    reports local updates are computed in waves, in an order that is not that of virtual time; :meth:`pause` cuts the
+    events at any time, which changes no result.
     """
 
     def __init__(self, steps: RunSteps, stop: StopRequest) -> None:
         self._steps, self._stop = steps, stop
         self._ended: Run | None = None
+        self._paused = 0.0
         self._on_report: list[Callable[[Report], object]] = []
         self._on_message: list[Callable[[DeliveredMessage], object]] = []
         self._active: ActiveRun = next(steps)
@@ -106,7 +108,11 @@ class LiveRun(AbstractContextManager["LiveRun"]):
 
     @property
     def time(self) -> float:
-        """Virtual time: of the last report, or 0."""
+        """Virtual time: of the last report or pause, or 0."""
+        return max(self._paused, self._report_time)
+
+    @property
+    def _report_time(self) -> float:
         return self.report.time if self.report else 0.0
 
     @property
@@ -129,11 +135,11 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         self._check_open()
         if self.report and self.report.last:
             raise LogError(f"{self.path} has made its last report, at time {self.time:g}; call finish()")
-        try:
-            next(self._steps)
-        except StopIteration as end:  # by Ctrl-C
-            self._ended = end.value
-            raise KeyboardInterrupt from None
+        self._advance()
+        return self._show_report()
+
+    def _show_report(self) -> Report:
+        """Return the present report, and show it and its messages to the callbacks."""
         report = self._active.report
         assert report is not None, "a run that continues makes a report"
         if self._on_message:
@@ -159,9 +165,70 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             raise ScenarioError(f"until: found {time}; expected a virtual time, such as 20.0")
         self._check_open()
         found: list[Report] = []
-        while self.time < time and not (self.report and self.report.last):
+        while self._report_time < time and not (self.report and self.report.last):
             found.append(self.step())
         return found
+
+    @property
+    def next_event(self) -> float:
+        """Virtual time of the next event, infinite if there is none: ``run.pause(run.next_event)`` carries it out.
+
+        Raises
+        ------
+        ScenarioError
+            As in :meth:`pause`.
+        """
+        return self._known_schedule().next_event(self.time)
+
+    def pause(self, time: float) -> list[Report]:
+        """Carry out all events up to `time`, also between two reports; return the reports passed.
+
+        Models and scores are those of this time. Files, callbacks, changes and checkpoints wait for the next report; a
+        run that is closed here first continues to it. The results do not depend on pauses.
+
+        Raises
+        ------
+        ScenarioError
+            If `time` is not a number, or the run is divided or chooses peers by the values of models: it can then only
+            be cut where all its processes, and resumed runs, cut it, too.
+        GossipRecError
+            As in :meth:`step`.
+        """
+        schedule, found = self._known_schedule(), list[Report]()
+        if math.isnan(time):
+            raise ScenarioError(f"pause: found {time}; expected a virtual time, such as 20.5")
+        self._check_open()
+        schedule.pause_at = time
+        while self.time < time and not (self.report and self.report.last):
+            before = self.report
+            self._advance()
+            if self.report is before:
+                self._paused = time
+            else:
+                found.append(self._show_report())
+        schedule.pause_at = math.inf
+        return found
+
+    def _known_schedule(self) -> PrecomputedSchedule:
+        prepared = self._active.prepared
+        if prepared.shard is not None or not isinstance(prepared.schedule, PrecomputedSchedule):
+            why = (
+                "is divided among shards"
+                if prepared.shard is not None
+                else "chooses peers by values of models"
+            )
+            raise ScenarioError(
+                f"pause: the run {why}, and can only stop at reports; use until(), or set evaluate.every"
+            )
+        return prepared.schedule
+
+    def _advance(self) -> None:
+        """Carry the run on to its next report or pause."""
+        try:
+            next(self._steps)
+        except StopIteration as end:  # by Ctrl-C
+            self._ended = end.value
+            raise KeyboardInterrupt from None
 
     def model(self, node: int) -> dict[str, npt.NDArray[np.float32]]:
         """Return a copy of the present model of a node: each block of the model by its name, in float32.
@@ -222,6 +289,10 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         if self.report and self.report.last:
             raise LogError(
                 f"{self.path} has made its last report, so nothing would follow a change; call finish()"
+            )
+        if self._paused > self._report_time:
+            raise ScenarioError(
+                f"change: found a pause at time {self.time:g}; expected a report, after which changes hold; call step()"
             )
         self._active.change(option, value)
 

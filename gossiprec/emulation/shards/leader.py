@@ -308,6 +308,8 @@ class ShardLeader(NoFollowers):
 
     def summary(self) -> dict[str, Any]:
         """Return the bytes that every shard has sent, and its memory."""
+        if not self._reports:  # no report was made
+            return {}
         reports, shard_of = [self._service.observer_state(), *self._reports], self._shard.parts.of
         n_nodes = np.bincount(shard_of, minlength=len(reports)).tolist()
         return {"shards": [{"nodes": n, **r["sent"]} for n, r in zip(n_nodes, reports, strict=True)]}
