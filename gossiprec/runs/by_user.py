@@ -1,4 +1,4 @@
-"""The values of metrics of single users: ``metrics_by_user.parquet``."""
+"""The values of metrics of single users, and their recommendations: ``metrics_by_user.parquet``, ``lists.parquet``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.errors import LogError
 from gossiprec.runs import run_files
 
@@ -26,6 +26,12 @@ def _schema() -> pa.Schema:
 
     types = {"user": pa.int32(), "time": pa.float64(), "round": pa.int32(), "metric": pa.string()}
     return pa.schema({**types, "value": pa.float64()})
+
+
+def _list_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema({"user": pa.int32(), "rank": pa.int32(), "item": pa.int32()})
 
 
 def write_by_user(folder: Path, rows: Iterable[UserRow]) -> None:
@@ -48,6 +54,35 @@ def write_by_user(folder: Path, rows: Iterable[UserRow]) -> None:
         pq.write_table(pa.Table.from_batches(batches, schema), file, compression="zstd")
 
 
+def write_lists(folder: Path, users: I64, items: I32) -> None:
+    """Write recommendation lists in one step.
+
+    Parameters
+    ----------
+    folder : Path
+    users : ndarray of int64, shape (n,)
+    items : ndarray of int32, shape (n, length)
+        Best first; a list ends before its first negative entry.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place, rank = np.nonzero(items >= 0)
+    columns = [
+        users[place].astype(np.int32),
+        (rank + 1).astype(np.int32),
+        items[place, rank].astype(np.int32),
+    ]
+    table = pa.Table.from_arrays([pa.array(column) for column in columns], schema=_list_schema())
+    with run_files.open_replacement(folder / run_files.LISTS) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
 def read_by_user(folder: Path) -> dict[str, npt.NDArray[Any]]:
     """Return the columns user, time, round, metric and value.
 
@@ -56,13 +91,29 @@ def read_by_user(folder: Path) -> dict[str, npt.NDArray[Any]]:
     LogError
         If the run has no such file, or it is damaged.
     """
+    columns = _read(folder / run_files.BY_USER, _schema(), "evaluate.by_user last or all")
+    return {**columns, "metric": columns["metric"].astype(str)}
+
+
+def read_lists(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns user, rank (from 1) and item.
+
+    Raises
+    ------
+    LogError
+        If the run has no such file, or it is damaged.
+    """
+    return _read(folder / run_files.LISTS, _list_schema(), "evaluate.keep_lists")
+
+
+def _read(path: Path, schema: pa.Schema, option: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of a file, which runs with an option have."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = folder / run_files.BY_USER
     if not os.path.lexists(path):
         raise LogError(
-            f"{folder} has no {run_files.BY_USER}; expected a run that has ended, with evaluate.by_user last or all, "
+            f"{path.parent} has no {path.name}; expected a run that has ended, with {option}, "
             "of a version that writes this file; simulate it again"
         )
     try:
@@ -70,9 +121,8 @@ def read_by_user(folder: Path) -> dict[str, npt.NDArray[Any]]:
             table = pq.ParquetFile(file).read(use_threads=False)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise LogError(f"cannot read {path}: {error}") from error
-    if not table.schema.equals(_schema()) or any(column.null_count for column in table.columns):
+    if not table.schema.equals(schema) or any(column.null_count for column in table.columns):
         found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
-        expected = ", ".join(f"{field.name} ({field.type})" for field in _schema())
+        expected = ", ".join(f"{field.name} ({field.type})" for field in schema)
         raise LogError(f"cannot read {path}: found columns {found}; expected {expected}, without nulls")
-    columns = {name: table[name].to_numpy() for name in table.column_names}
-    return {**columns, "metric": columns["metric"].astype(str)}
+    return {name: table[name].to_numpy() for name in table.column_names}

@@ -16,7 +16,7 @@ import yaml
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
-from gossiprec.runs.by_user import read_by_user
+from gossiprec.runs.by_user import read_by_user, read_lists
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import identify_results, read_json, read_manifest
 from gossiprec.runs.reader import Columns, EventLog, read_log
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-TABLES = ("metrics", "attacks", "findings", "by_user", "positions", "users", "items")
+TABLES = ("metrics", "attacks", "findings", "by_user", "lists", "positions", "users", "items")
 """Tables of a run in addition to the log's events."""
 ADVERSARIES = "adversaries"
 
@@ -39,8 +39,9 @@ def read_arrow_table(run: Run, name: str, *, observed: bool = False) -> pa.Table
     ----------
     run : Run
     name : str
-        ``metrics``, ``attacks``, ``findings``, ``by_user``, ``positions``, ``users``, ``items``, ``adversaries``, or a
-        kind of event such as ``message``. A column with several numbers per row becomes a column of lists.
+        ``metrics``, ``attacks``, ``findings``, ``by_user``, ``lists``, ``positions``, ``users``, ``items``,
+        ``adversaries``, or a kind of event such as ``message``. A column with several numbers per row
+        becomes a column of lists.
     observed : bool
         Append the rows of :attr:`Run.observed`, and add the column `observed`: the name, empty for rows of the run.
 
@@ -236,6 +237,17 @@ class Run:
             If the run has no such file, as runs of earlier versions, or it cannot be read.
         """
         return read_by_user(self.path)
+
+    @cached_property
+    def lists(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``lists.parquet``: user (a node), rank (from 1), item; best first, at the last report.
+
+        Raises
+        ------
+        LogError
+            If the run has no such file (``evaluate.keep_lists``), or it cannot be read.
+        """
+        return read_lists(self.path)
 
     @cached_property
     def attacks(self) -> dict[str, npt.NDArray[Any]]:

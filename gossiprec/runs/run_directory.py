@@ -14,11 +14,12 @@ from typing import Any
 import numpy.typing as npt
 import yaml
 
+from gossiprec.base.arrays import I32, I64
 from gossiprec.base.errors import LogError
 from gossiprec.base.registry import Plugins, combined_code_version
 from gossiprec.runs import manifest as manifests
 from gossiprec.runs import run_files, run_tables
-from gossiprec.runs.by_user import UserRow, write_by_user
+from gossiprec.runs.by_user import UserRow, write_by_user, write_lists
 from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
 from gossiprec.runs.reader import read_log
@@ -209,6 +210,10 @@ class RunDirectory:
     def write_by_user(self, rows: Iterable[UserRow]) -> None:
         """Write ``metrics_by_user.parquet``; see :func:`gossiprec.runs.by_user.write_by_user`."""
         write_by_user(self.path, rows)
+
+    def write_lists(self, users: I64, items: I32) -> None:
+        """Write ``lists.parquet``; see :func:`gossiprec.runs.by_user.write_lists`."""
+        write_lists(self.path, users, items)
 
     def write_names(self, users: Sequence[str] | None, items: Sequence[str] | None) -> None:
         """Write ``users.csv`` and ``items.csv``: the data's names of node and item 0, 1, ..., if they have names."""

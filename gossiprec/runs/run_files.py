@@ -29,6 +29,7 @@ HITS = "hits.npz"
 POSITIONS = "positions.csv"
 VERSION = "version.npz"
 BY_USER = "metrics_by_user.parquet"
+LISTS = "lists.parquet"
 USERS = "users.csv"
 ITEMS = "items.csv"
 SUMMARY = "summary.json"
@@ -40,12 +41,12 @@ TENSORBOARD = "events.out.tfevents.*"
 """Pattern of the names of TensorBoard's files, if TensorBoard tracks the run."""
 
 FILES = (
-    SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER, USERS, ITEMS,
-    SUMMARY, MANIFEST,
+    SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER, LISTS, USERS,
+    ITEMS, SUMMARY, MANIFEST,
 )  # fmt: skip
 """All files that a run writes; the manifest is last, so that a half-cleared directory is still recognised."""
 
-RESULTS = (SUMMARY, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER)
+RESULTS = (SUMMARY, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER, LISTS)
 """The files that a run writes when it ends."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")

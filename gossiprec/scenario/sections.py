@@ -122,6 +122,8 @@ class EvaluateOptions(Options):
     by_user: Literal["last", "all", "none"] = "last"
     """Reports at which each user's metrics are kept (metrics_by_user.parquet); last: and the one that validation items
     choose."""
+    keep_lists: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
+    """Number of recommended items of each user at the last report to save (lists.parquet)."""
     train_loss: bool = False
     """Report `train_loss`, the mean over users of the loss on their own training samples (docs/measures.md); not
     available for central training or sharded runs."""

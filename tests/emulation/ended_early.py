@@ -80,4 +80,5 @@ def outcome(path):
         "metrics_by_user.parquet",
     ):
         found[name] = (path / name).read_bytes()
+    found |= {path.name: path.read_bytes() for path in path.glob("lists.parquet")}
     return {**found, "summary": {key: value for key, value in summary.items() if key not in TIMES}}

@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from gossiprec.base.errors import LogError
-from gossiprec.emulation import resume, simulate
+from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.runs import open_run
 from gossiprec.runs.verify import verify_log
+from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import tiny
 
 METRICS = ["hr@5", "full_ndcg@5", "val_recall@5", "novelty@5", "coverage@5", "exposure_gini@5", "er@5"]
@@ -30,7 +32,9 @@ def reports(columns):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    return simulate(often(evaluate=evaluating(by_user="all")), out=tmp_path_factory.mktemp("whole") / "r")
+    return simulate(
+        often(evaluate=evaluating(by_user="all", keep_lists=7)), out=tmp_path_factory.mktemp("whole") / "r"
+    )
 
 
 def test_the_mean_over_users_is_the_metric_of_each_report(whole):
@@ -61,6 +65,33 @@ def test_attacks_have_the_values_of_adversaries_and_victims(whole):
     assert len({*found["time"][found["metric"] == exposure]}) == len(attacks["time"])
 
 
+def test_the_lists_of_the_last_report_are_those_that_metrics_measure(whole):
+    found, split = whole.lists, prepare(load_scenario(whole.scenario)).split
+    items = np.full((12, 7), -1)
+    items[found["user"], found["rank"] - 1] = found["item"]
+
+    assert (items >= 0).all()  # no user has so many training items
+    assert not any(set(items[user]) & set(split.train[user].tolist()) for user in range(12))
+    last = whole.summary["utility"]
+    assert len({*items[:, :5].ravel().tolist()}) / 40 == last["coverage@5"]
+    assert whole.frame("lists").columns.tolist() == ["user", "rank", "item"]
+    assert "lists.parquet" in whole.manifest["files"]
+    assert whole.scenario["evaluate"]["keep_lists"] == 7
+
+
+@pytest.mark.slow
+def test_lists_do_not_depend_on_shards_and_change_nothing_else(whole, tmp_path):
+    scenario = often(evaluate=evaluating(by_user="all", keep_lists=7))
+    run = simulate(divided(scenario, 2), out=tmp_path / "shards", make_shard_group=Threads)
+    plain = simulate(often(evaluate=evaluating(by_user="all")), out=tmp_path / "plain")
+    for name in ("lists.parquet", FILE, "metrics.csv"):
+        assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
+    assert (plain.path / FILE).read_bytes() == (whole.path / FILE).read_bytes()
+    assert "keep_lists" not in plain.scenario["evaluate"]
+    with pytest.raises(LogError, match=r"has no lists.parquet; expected a run .* with evaluate.keep_lists"):
+        plain.table("lists")
+
+
 def test_it_is_a_table_of_the_run_and_has_a_digest(whole):
     assert whole.frame("by_user").columns.tolist() == ["user", "time", "round", "metric", "value"]
     assert (
@@ -82,7 +113,7 @@ def test_by_default_the_last_report_is_kept_and_the_one_that_validation_items_ch
 
 @pytest.mark.parametrize("by_user", ["all", pytest.param("last", marks=pytest.mark.slow)])
 def test_a_resumed_run_has_the_bytes_of_an_unbroken_one(whole, tmp_path, by_user):
-    scenario = often(evaluate=evaluating(by_user=by_user))
+    scenario = often(evaluate=evaluating(by_user=by_user, keep_lists=7))
     unbroken = whole if by_user == "all" else simulate(scenario, out=tmp_path / "whole")
     cut = ended_early(tmp_path / "cut", scenario)
     assert max(cut.by_user["round"]) < max(unbroken.by_user["round"])

@@ -29,6 +29,7 @@ def finished(path, status="complete"):
     run.write_hits({"single/ndcg/b0/k5": np.array([[3, 0]], np.int32)})
     run.write_version({"items": np.eye(2, dtype=np.float32)})
     run.write_by_user([(1.0, 1, "hr@5", np.array([3]), np.array([0.5]))])
+    run.write_lists(np.array([3]), np.array([[1, 0]], np.int32))
     run.write_positions({"node": [3], "measure": ["received"], "value": [2.0]})
     run.write_names(["ann", "bob"], ["one"])
     run.write_summary({"scenario": "tiny", "utility": {"hr@5": 0.5}})

@@ -58,6 +58,7 @@ def finished_run(path):
     run.write_hits({"single/ndcg/b0/k5": np.array([[3, 0], [1, 2]], np.int32)})
     run.write_version({"items": np.eye(2, dtype=np.float32), "popularity": np.array([3, 1])})
     run.write_by_user([(1.5, 1, "hr@20", np.array([0, 2]), np.array([1.0, 1 / 3]))])
+    run.write_lists(np.array([3]), np.array([[1, 0]], np.int32))
     run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
     run.write_names(["ann", "bob"], NAMES)
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})

@@ -42,6 +42,7 @@ from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_lo
 from gossiprec.emulation.scoring.utility_summaries import (
     ActivityGroupMetrics,
     BestValidationReport,
+    LastLists,
     Remarks,
     Tie,
     UserValues,
@@ -165,6 +166,7 @@ class ActiveRun:
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )
         self._by_user = None if evaluate.by_user == "none" else UserValues(keep_all=evaluate.by_user == "all")
+        self._lists = LastLists() if evaluate.keep_lists else None
         self._ledger = make_ledger(prepared)
         self.recording = EventRecorder(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
@@ -230,6 +232,7 @@ class ActiveRun:
             "validated": self._validated,
             "activity": self._activity,
             "by_user": self._by_user,
+            "lists": self._lists,
             "early_stop": self._early_stop,
         }
         return {name: part for name, part in parts.items() if part is not None}
@@ -386,6 +389,8 @@ class ActiveRun:
             self._activity.note(self._utility.values_of_tested_users, chosen=chosen)
         if self._by_user:
             self._by_user.note(self._utility.by_user, time=at, round=round_, chosen=chosen)
+        if self._lists:
+            self._lists.note(self._utility.lists)
         stop = None if tick.last else self._early_stop
         return bool(stop and stop.note(self._utility_now, time=at, round=round_))
 
@@ -502,6 +507,8 @@ class ActiveRun:
         self.directory.write_hits(self._record.hits())
         if self._by_user:
             self.directory.write_by_user(self._by_user.rows())
+        if self._lists:
+            self.directory.write_lists(*self._lists.arrays())
         if prepared.scenario.evaluate.keep_version:
             self.directory.write_version(prepared.coordinator_tables())
         self.directory.write_summary(

@@ -33,6 +33,8 @@ class FullRanker:
     masked : sequence of str
         Parts of the split of which no item is recommended to a user who has it. If validation items are relevant, only
         the training part is masked.
+    keep : int
+        Length of the recommendation lists of all users that are wanted in addition; 0 for none.
 
     Attributes
     ----------
@@ -43,12 +45,20 @@ class FullRanker:
     """
 
     def __init__(
-        self, split: Split, metrics: Sequence[MetricSpec], targets: I64, masked: Sequence[str] = ("train",)
+        self,
+        split: Split,
+        metrics: Sequence[MetricSpec],
+        targets: I64,
+        masked: Sequence[str] = ("train",),
+        keep: int = 0,
     ) -> None:
         self._split = split
         self._masked: list[Ragged] = [getattr(split, part) for part in masked]
         self.kinds = {metric.input_type for metric in metrics}
         self._length = {seen: max(m.k for m in metrics if m.input_type is seen) for seen in self.kinds}
+        if keep:
+            self.kinds.add(TopItems)
+            self._length[TopItems] = max(keep, self._length.get(TopItems, 0))
         self._targets = targets
         relevant = {RelevantRanks: split.test, ValidationRanks: split.validation}
         counts = [part.sizes for seen, part in relevant.items() if seen in self.kinds]

@@ -72,6 +72,8 @@ class UtilityOptions:
         Items that poisoners promote: if these are the targets, each has a metric of its own, ``er@K[item]``.
     groups : sequence of UserGroup
         Groups of users for which each metric is computed, too.
+    keep_lists : int
+        Length of the recommendation lists that :attr:`UtilityEvaluator.lists` holds; 0 for none.
     """
 
     targets: I64 | None = None
@@ -80,6 +82,7 @@ class UtilityOptions:
     threads: int = 1
     attacked: I64 | None = None
     groups: Sequence[UserGroup] = ()
+    keep_lists: int = 0
 
 
 class UtilityEvaluator:
@@ -101,6 +104,8 @@ class UtilityEvaluator:
     by_user : dict of str to pair of ndarrays, shape (n_users_with_lists,)
         Users, ascending, and each one's value (NaN if undefined) of each metric as last measured; their means were
         returned. A metric is missing if its measure does not have one value per list.
+    lists : pair of ndarrays, or None
+        Users, and their recommended items, shape (n_users, keep_lists), best first, as last measured.
 
     Notes
     -----
@@ -129,6 +134,8 @@ class UtilityEvaluator:
         self._split = split
         self._groups = options.groups
         self.by_user: dict[str, tuple[I64, F64]] = {}
+        self.lists: tuple[I64, I32] | None = None
+        self._keep = options.keep_lists
         self._separate_targets: list[int] = targets.tolist() if set(targets) <= set(attacked) else []
         self._executor = executor
         self._threads = ThreadPool(options.threads)
@@ -142,9 +149,12 @@ class UtilityEvaluator:
         self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
         self._seed, self._mask = seed, options.mask.split("+")
+        parts = _by_part(full, separately=bool(self._histories["test"]))
+        if self._keep:
+            parts.setdefault("test", [])
         self._whole = [
-            (part, FullRanker(split, of_part, targets, self._mask))
-            for part, of_part in _by_part(full, separately=bool(self._histories["test"])).items()
+            (part, FullRanker(split, of_part, targets, self._mask, self._keep if part == "test" else 0))
+            for part, of_part in parts.items()
         ]
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
@@ -169,6 +179,9 @@ class UtilityEvaluator:
         self._tied = [part.tied for part in inputs]
         seen = self._joined(inputs) if inputs else self._inputs(*self._scoring(current))
         values = self._metric_values(*seen)
+        if self._keep:
+            (top,) = seen[0][TopItems]
+            self.lists = (top.users, top.items[:, : self._keep])
         self.by_user = {
             metric.name: (users, values[metric.name])
             for metric in self._metrics
@@ -505,5 +518,6 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
         threads=thread_count(scenario),
         attacked=attacked,
         groups=make_groups(scenario, split),
+        keep_lists=evaluate.keep_lists or 0,
     )
     return UtilityEvaluator(split, evaluate.metrics, prepared.executor, scenario.seed, options)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup, split_into_groups
@@ -171,6 +171,24 @@ class UserValues(Stateful):
             for name, values in report["values"].items():
                 known = ~np.isnan(values)
                 yield report["time"], report["round"], name, self._users[name][known], values[known]
+
+
+class LastLists(Stateful):
+    """The recommendation lists of the last report: users and their items, best first."""
+
+    checkpointed = ("users", "items")
+
+    def __init__(self) -> None:
+        self._users, self._items = np.zeros(0, np.int64), np.zeros((0, 0), np.int32)
+
+    def note(self, lists: tuple[I64, I32] | None) -> None:
+        """Take the lists of a report into account."""
+        if lists is not None:
+            self._users, self._items = lists
+
+    def arrays(self) -> tuple[I64, I32]:
+        """Return users, shape (n,), and items, shape (n, length)."""
+        return self._users, self._items
 
 
 @dataclass(frozen=True)
