@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gossiprec.study.plan import StudyPlan
     from gossiprec.study.run_hash import SharedSimulation
     from gossiprec.study.runner import StaleRuns, Start, StudyRunner
+    from gossiprec.study.spec import LoadedStudy
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,12 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
     help="Use seeds 1 to N instead of the seeds in the file.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N combinations.")
+@click.option(
+    "--search",
+    "searches",
+    is_flag=True,
+    help="STUDY is a search: combinations are chosen by earlier results (search.method optuna).",
+)
 @study_options("one per core")
 @click.pass_context
 @collect_options(StudyOptions)
@@ -118,6 +126,7 @@ def study(
     overrides: tuple[str, ...],
     seeds: int | None,
     limit: int | None,
+    searches: bool,
 ) -> None:
     """Run the study file STUDY: a base scenario, axes and seeds.
 
@@ -128,6 +137,7 @@ def study(
     gossiprec study studies/churn.yaml --jobs 2 --out studies/tonight
     gossiprec study studies/churn.yaml --dry-run
     gossiprec study studies/churn.yaml --ray auto
+    gossiprec study --search tuning.yaml
 
     The command prints means over seeds at the end, and writes DIR/table.parquet and DIR/table.csv with one row
     per run and measure. Finished runs are not repeated: the same command continues a study that was interrupted
@@ -136,12 +146,63 @@ def study(
     from gossiprec.study.plan import make_plan
     from gossiprec.study.spec import load_study, with_overrides
 
-    plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
+    loaded = with_overrides(load_study(study), overrides, seeds)
+    method = loaded.file.search.method
+    if searches and method != "optuna":
+        raise click.UsageError(
+            f"--search: found search.method {method!r} in {study}; expected optuna, with minimize or maximize"
+        )
+    if method == "optuna":
+        context.exit(_search(loaded, options, limit))
+    plan = make_plan(loaded, limit=limit)
     outcome = run_study(plan, options)
     if not options.dry_run:
         _print_means(options.out or Path("studies") / plan.study.name)
     if outcome.failed:
         context.exit(1)
+
+
+def _search(study: LoadedStudy, options: StudyOptions, limit: int | None) -> int:
+    """Carry out a search, print its result, and return the exit status: 1 if no trial meets the constraints."""
+    from gossiprec.emulation.progress import sigterm_as_interrupt
+    from gossiprec.study.folder import StudyFolder
+    from gossiprec.study.plan import make_plan
+    from gossiprec.study.search import Search, describe_result
+    from gossiprec.study.study_table import CSV
+
+    if (options.jobs or 1) > 1 or options.address or options.track:
+        raise click.UsageError(
+            "a search runs one combination after the other in this process; remove --jobs, --ray and --track"
+        )
+    folder = StudyFolder(options.out or Path("studies") / study.name)
+    folder.check(study.name)
+    plan = make_plan(study)
+    stale_runs = _stale_runs(options)
+    note = (lambda text: None) if options.quiet else functools.partial(click.echo, err=True)
+    search = Search(study, folder, stale_runs=stale_runs, limit=limit, note=note)
+    per_trial = max(1, len(plan.variants) // 2)
+    click.echo(f"{study.name}: {search.n_trials} trials, {per_trial} runs each", err=not options.dry_run)
+    if options.dry_run:
+        return 0
+    try:
+        with folder.locked(study.name), sigterm_as_interrupt():
+            result = search.run()
+    except KeyboardInterrupt:
+        click.echo(
+            f"interrupted after {len(search.result.trials)} trials; run the same command to continue",
+            err=True,
+        )
+        return INTERRUPTED
+    for line in (*describe_result(result), str(folder.path / CSV)):
+        click.echo(line)
+    click.echo(f"page: gossiprec report {folder.path}")
+    return 0 if result.best else 1
+
+
+def _stale_runs(options: StudyOptions) -> StaleRuns:
+    if options.again and options.keep:
+        raise click.UsageError("--again and --keep cannot be combined")
+    return "again" if options.again else "keep" if options.keep else "refuse"
 
 
 def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
@@ -159,12 +220,10 @@ def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
     from gossiprec.study.ray_runner import INSTEAD
     from gossiprec.study.runner import StudyRunner
 
-    if options.again and options.keep:
-        raise click.UsageError("--again and --keep cannot be combined")
+    stale_runs = _stale_runs(options)
     folder = StudyFolder(options.out or Path("studies") / plan.study.name)
     folder.check(plan.study.name)
     runner = StudyRunner(plan, folder, options.track)
-    stale_runs: StaleRuns = "again" if options.again else "keep" if options.keep else "refuse"
     if options.address:
         require_ray(INSTEAD)
     if options.dry_run:

@@ -309,9 +309,17 @@ def study(
     """
     leave_if_imported_by_worker()
     keywords = present_keywords("study", options, StudyKeywords, FORMER_KEYWORDS)
-    plan = make_plan(with_overrides(load_study(study), overrides, seeds), limit=limit)
-    folder = StudyFolder(Path(out) if out is not None else Path("studies") / plan.study.name)
-    folder.check(plan.study.name)
+    loaded = with_overrides(load_study(study), overrides, seeds)
+    folder = StudyFolder(Path(out) if out is not None else Path("studies") / loaded.name)
+    folder.check(loaded.name)
+    plan = make_plan(loaded, limit=limit)
+    if loaded.file.search.method == "optuna":
+        from gossiprec.study.search import Search
+
+        search = Search(loaded, folder, stale_runs=keywords.get("stale_runs", "refuse"), limit=limit)
+        with folder.locked(loaded.name):
+            search.run()
+        return StudyResult(folder.path)
     runner = StudyRunner(plan, folder, keywords.get("track", ()))
     runner.check_target()
     start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out

@@ -31,7 +31,7 @@ from gossiprec.study.run_hash import (
     run_hash,
 )
 from gossiprec.study.spec import OWN_KEYS, LoadedStudy, StudyAxis, seed_list
-from gossiprec.study.study_table import check_measures, parse_measures
+from gossiprec.study.study_table import check_measures, parse_measures, search_measures
 
 DIGITS = 6
 """Significant digits of a number drawn from a range, so that it can be read and typed again."""
@@ -59,10 +59,13 @@ def make_points(study: LoadedStudy, problems: Problems) -> list[Point]:
     axes, search = study.file.axes, study.file.search
     if search.method == "list":
         return _listed(study, problems)
-    settings = {name: _settings(study, name, axis) for name, axis in axes.items()}
+    settings = {name: axis_settings(study, name, axis) for name, axis in axes.items()}
     if search.method != "grid":
         _refuse_open(study, problems)
-        return [] if problems else _drawn(study, settings)
+        if search.method == "optuna" and not axes:
+            problems.add(("axes",), "is empty, but a search needs something to vary; add an axis")
+        cube = _corners(len(axes)) if search.method == "optuna" else None
+        return [] if problems else _drawn(study, settings, cube)
     for name, axis in axes.items():
         if axis.values is None:
             what = "a range" if axis.is_range else "no values"
@@ -93,14 +96,14 @@ def value_label(value: Any) -> Label:
 def find_axis_value(study: LoadedStudy, name: str, value: Any) -> AxisValue | None:
     """Return the axis value that a row of ``list`` or the baseline refers to, or None if there is none."""
     wanted = value_label(value)
-    equal = (s for s in _settings(study, name, study.file.axes[name]) if s.label == wanted)
+    equal = (s for s in axis_settings(study, name, study.file.axes[name]) if s.label == wanted)
     found = [
         s for s in equal if isinstance(s.label, bool) == isinstance(wanted, bool)
     ]  # True is not the number 1 here
     return min(found, key=lambda setting: type(setting.label) is not type(wanted), default=None)
 
 
-def _settings(study: LoadedStudy, name: str, axis: StudyAxis) -> list[AxisValue]:
+def axis_settings(study: LoadedStudy, name: str, axis: StudyAxis) -> list[AxisValue]:
     """Return the values of an axis; none for a range."""
     if isinstance(axis.values, dict):
         return [_labelled(study, name, axis, label, value) for label, value in axis.values.items()]
@@ -166,7 +169,12 @@ def _refuse_open(study: LoadedStudy, problems: Problems) -> None:
             problems.add(("axes", name), "requires values, or low and high")
 
 
-def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]]) -> list[Point]:
+def _corners(dim: int) -> F64:
+    """Return the first and the last point of the unit cube, which stand for the combinations of a search."""
+    return np.array([[0.0] * dim, [1 - 1e-9] * dim])
+
+
+def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]], cube: F64 | None = None) -> list[Point]:
     axes, search = study.file.axes, study.file.search
     assert search.samples is not None
 
@@ -174,7 +182,7 @@ def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]]) -> list[Poi
         known = settings[name]
         return known[min(int(u * len(known)), len(known) - 1)] if known else _at(study, name, axes[name], u)
 
-    drawn = _unit_cube(search.method, search.samples, len(axes), search.seed)
+    drawn = _unit_cube(search.method, search.samples, len(axes), search.seed) if cube is None else cube
     return [{name: setting(name, u) for name, u in zip(axes, row, strict=True)} for row in drawn.tolist()]
 
 
@@ -201,6 +209,14 @@ def _at(study: LoadedStudy, name: str, axis: StudyAxis, u: float) -> AxisValue:
         value = math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
     else:
         value = low + u * (high - low)
+    return of_range(study, name, value)
+
+
+def of_range(study: LoadedStudy, name: str, value: float) -> AxisValue:
+    """Return the axis value of a number in a range, rounded to :data:`DIGITS` digits."""
+    axis = study.file.axes[name]
+    assert axis.low is not None
+    assert axis.high is not None
     # rounding must not leave the range
     number = min(max(float(f"{value:.{DIGITS}g}"), axis.low), axis.high)
     if axis.integer:
@@ -290,14 +306,22 @@ class StudyPlan:
         return {served: simulation for simulation in self.simulations for served in simulation.serves}
 
 
-def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None = None) -> StudyPlan:
-    """Resolve and check all runs of a study.
+def make_plan(
+    study: LoadedStudy,
+    *,
+    check_data: bool = True,
+    limit: int | None = None,
+    points: list[Point] | None = None,
+) -> StudyPlan:
+    """Resolve and check all runs of a study; of a search, the runs at both ends of all axes.
 
     Parameters
     ----------
     study : LoadedStudy
     limit : int, optional
         Plan only the first `limit` combinations.
+    points : list of Point, optional
+        The combinations to plan, in place of those of the study.
     check_data : bool
         Whether the data are read to check their size; not needed to look up existing runs.
 
@@ -310,17 +334,17 @@ def make_plan(study: LoadedStudy, *, check_data: bool = True, limit: int | None 
     """
     problems = Problems()
     problems.absorb(study.problems, study.source.source_map)
-    points = make_points(study, problems)[:limit]
+    points = make_points(study, problems)[:limit] if points is None else points
     _check_seed_keys(study, problems)
     variants = [] if problems else _variants(study, points, problems)
-    measures = parse_measures(study, problems)
+    measures, searched = parse_measures(study, problems), search_measures(study, problems)
     baseline = _baseline(study, problems)
     problems.raise_any(study.source.source_map)
     _check_observers(study, variants, problems)
     if check_data:
         _check_against_data(study, variants, problems)
-    if measures is not None:
-        check_measures(measures, [variant.scenario for variant in variants], problems)
+    of_table: dict[KeyPath, MeasureSelector] = {("measures", n): m for n, m in enumerate(measures or ())}
+    check_measures({**of_table, **searched}, [variant.scenario for variant in variants], problems)
     problems.raise_any(study.source.source_map)
     simulations = deduplicate({v.hash: v.scenario for v in variants}, merge=study.file.share)
     return StudyPlan(study, variants, simulations, measures, baseline)

@@ -219,30 +219,85 @@ class StudyAxis(Options):
         return None if self.values is None else list(self.values)
 
 
+class Bound(Options):
+    """Smallest and largest accepted value of a measure, as the mean over seeds."""
+
+    at_least: float | None = None
+    """Smallest accepted value."""
+    at_most: float | None = None
+    """Largest accepted value."""
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Bound:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("sets no bound; expected at_least, at_most or both")
+        if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:  # type: ignore[operator]
+            raise ValueError(f"no value is at least {self.at_least:g} and at most {self.at_most:g}")
+        return self
+
+    def violation(self, value: float) -> float:
+        """Return the distance of a value from the accepted ones, 0 if it is one."""
+        below = 0.0 if self.at_least is None else self.at_least - value
+        return max(0.0, below, 0.0 if self.at_most is None else value - self.at_most)
+
+    def __str__(self) -> str:
+        ends = (("at least", self.at_least), ("at most", self.at_most))
+        return " and ".join(f"{words} {end:g}" for words, end in ends if end is not None)
+
+
 class SearchOptions(Options):
     """The rule that chooses combinations of the axes."""
 
-    method: Literal["grid", "list", "random", "latin-hypercube"] = "grid"
-    """grid: all combinations; list: the combinations under list; random, latin-hypercube: sampled combinations."""
+    method: Literal["grid", "list", "random", "latin-hypercube", "optuna"] = "grid"
+    """grid: all combinations; list: the combinations under list; random, latin-hypercube: sampled combinations; optuna:
+    combinations that are chosen by the results of earlier ones."""
     samples: int | None = Field(default=None, ge=1, le=100_000)
     """Number of sampled combinations."""
     seed: Seed = 0
-    """Seed of the methods random and latin-hypercube."""
+    """Seed of the methods random, latin-hypercube and optuna."""
+    minimize: str | None = None
+    """optuna: the measure to minimise, such as max_aac."""
+    maximize: str | None = None
+    """optuna: the measure to maximise, such as hr@20."""
+    constraints: dict[str, Bound] = Field(default_factory=dict)
+    """optuna: bounds of other measures, such as {hr@20: {at_least: 0.5}}."""
+    prune: bool = False
+    """optuna: end a run at a report at which its objective is worse than the median of earlier combinations."""
     rows: list[dict[str, Any]] | None = Field(default=None, alias="list")
     """The combinations to run, each a mapping of every axis to a value."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SearchOptions:
-        drawn = self.method in ("random", "latin-hypercube")
+        drawn = self.method in ("random", "latin-hypercube", "optuna")
         if drawn and self.samples is None:
             raise ValueError(f"method {self.method} requires samples, the number of combinations")
         if not drawn and {"samples", "seed"} & self.model_fields_set:
-            raise ValueError("samples and seed require method random or latin-hypercube")
+            raise ValueError("samples and seed require method random, latin-hypercube or optuna")
+        objectives = (self.minimize is not None) + (self.maximize is not None)
+        if self.method == "optuna" and objectives != 1:
+            found = "both" if objectives else "neither"
+            raise ValueError(f"found {found} of minimize and maximize; method optuna needs exactly one")
+        if (
+            self.method != "optuna"
+            and {"minimize", "maximize", "constraints", "prune"} & self.model_fields_set
+        ):
+            raise ValueError("minimize, maximize, constraints and prune require method optuna")
         if (self.method == "list") != (self.rows is not None):
             raise ValueError("method list and the key list must be given together")
         if self.rows is not None and not self.rows:
             raise ValueError("list is empty; expected at least one combination")
         return self
+
+    @property
+    def objective(self) -> str:
+        """The measure to minimise or to maximise."""
+        return self.minimize or self.maximize or ""
+
+    def wanted_measures(self) -> dict[KeyPath, str]:
+        """Return the objective and the measures with bounds, by their key paths."""
+        direction = "minimize" if self.minimize else "maximize"
+        objective: dict[KeyPath, str] = {("search", direction): self.objective} if self.objective else {}
+        return objective | {("search", "constraints", name): name for name in self.constraints}
 
 
 class StudyFile(Options):

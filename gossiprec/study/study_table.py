@@ -34,7 +34,7 @@ from gossiprec.rules.servers import SERVERS
 from gossiprec.runs.run_files import open_replacement, replace_file
 from gossiprec.runs.run_tables import attack_key, labels_to_json, safe_cell, safe_rows
 from gossiprec.scenario.definition import Scenario
-from gossiprec.scenario.problems import Problems
+from gossiprec.scenario.problems import KeyPath, Problems
 from gossiprec.study.run_hash import scenario_table_keys
 from gossiprec.study.spec import LoadedStudy
 
@@ -66,10 +66,21 @@ def parse_measures(study: LoadedStudy, problems: Problems) -> list[MeasureSelect
     return parsed
 
 
+def search_measures(study: LoadedStudy, problems: Problems) -> dict[KeyPath, MeasureSelector]:
+    """Return the objective of a search and the measures with bounds, by their key paths."""
+    found: dict[KeyPath, MeasureSelector] = {}
+    for path, text in study.file.search.wanted_measures().items():
+        try:
+            found[path] = _known(read_measure(text))
+        except ValueError as error:
+            problems.add(path, str(error))
+    return found
+
+
 def check_measures(
-    measures: Sequence[MeasureSelector], scenarios: Iterable[Scenario], problems: Problems
+    measures: Mapping[KeyPath, MeasureSelector], scenarios: Iterable[Scenario], problems: Problems
 ) -> None:
-    """Refuse measures that no run will have."""
+    """Refuse measures, given by their key paths, that no run will have."""
     scenarios = list(scenarios)
     metrics = {metric for scenario in scenarios for metric in scenario.evaluate.reportable_measures()}
     attacks = {
@@ -78,8 +89,8 @@ def check_measures(
     parts = set[str]().union(*(_coordinator_parts(scenario) for scenario in scenarios))
     found = [scenario_table_keys(scenario) for scenario in scenarios]
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
-    for place, measure in enumerate(measures):
-        at, name = ("measures", place), measure.name
+    for at, measure in measures.items():
+        name = measure.name
         if is_of_group(name) and _has_group(name, scenarios):
             continue
         if "@" in name and name not in metrics:
