@@ -1,4 +1,4 @@
-"""Attribute inference against the brute-force emulation: features, classifier and rates in plain numpy."""
+"""Attribute inference and reconstruction against the brute-force emulation, in plain numpy."""
 
 import copy
 import itertools
@@ -89,13 +89,25 @@ def rates(rows, genders, known, members):
     return halves, np.mean(above > 0)
 
 
+def reconstructed(amounts):
+    """Return the items above the border, at least 0, that divides the amounts of moved items best (Otsu)."""
+    moved = np.flatnonzero(amounts)
+    values = np.sort(amounts[moved])
+    parted = [
+        (k * (len(values) - k) * (values[:k].mean() - values[k:].mean()) ** 2, values[k - 1 : k + 1].mean())
+        for k in range(1, len(values))
+    ]
+    return set(moved[amounts[moved] > max(0.0, max(parted)[1])].tolist())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
-def test_attribute_inference_is_that_of_the_brute_force(world, tmp_path):
+def test_attributes_and_items_are_those_of_the_brute_force(world, tmp_path):
     path = tmp_path / "people.csv"
     genders = np.random.default_rng(2).integers(0, 2, N)
     path.write_text("user,gender\n" + "".join(f"{user},{'fm'[code]}\n" for user, code in enumerate(genders)))
     protocol, who = WORLDS[world]
+    observer = {key: value for key, value in who.items() if key != "hops"}
     scenario = {
         "name": world, "seed": SEED, "plots": False,
         "dataset": {
@@ -104,7 +116,8 @@ def test_attribute_inference_is_that_of_the_brute_force(world, tmp_path):
         },
         "model": {"name": "gmf", "dim": 4, "init_std": 0.5},
         "training": {"batch_size": 16, "learning_rate": 0.03, "eps": 1e-4},
-        "protocol": protocol, "observers": [{**ATTACK, **who}],
+        "protocol": protocol,
+        "observers": [{**ATTACK, **who}, {**observer, "name": "reconstruction", "item_scores": False}],
         "evaluate": {"every": 1, "metrics": ["hr@5"], "groups": [{"by": "gender"}]},
     }  # fmt: skip
     run = simulate(scenario, out=tmp_path / "run")
@@ -115,6 +128,7 @@ def test_attribute_inference_is_that_of_the_brute_force(world, tmp_path):
             each["value"],
         )
         for each in run.summary["findings"]
+        if each["attack"] == "attribute-inference"
     ]
     found = {tuple(each[:4]): each[4] for each in findings}
     assert len(found) == len(findings)
@@ -128,6 +142,14 @@ def test_attribute_inference_is_that_of_the_brute_force(world, tmp_path):
 
     known = np.sort(generator(SEED, "known-attributes").permutation(N)[: N // 2])
     members = who.get("members", [])
+    rates_of_sets = []
+    for user in set(onlooker.updates) - set(members):
+        guess, true = reconstructed(onlooker.updates[user]), set(train[user])
+        hits = len(guess & true)
+        rates_of_sets.append((hits / len(guess), hits / len(true), 2 * hits / (len(guess) + len(true))))
+    of_sets = {each["measure"]: each["value"] for each in run.summary["findings"]}
+    for name, value in zip(("precision", "recall", "f1"), np.mean(rates_of_sets, axis=0), strict=True):
+        assert of_sets[f"reconstruction_{name}"] == pytest.approx(value, abs=1e-9)
     for features, hops in itertools.product(("user", "updates"), (1, 2) if "hops" in who else (None,)):
         rows = getattr(onlooker, features)
         halves, auc = rates(at_distance(rows, members, hops) if hops else rows, genders, known, members)
