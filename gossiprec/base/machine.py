@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
+from typing import Protocol
 
 ROOT = Path("/")
 
@@ -169,6 +170,30 @@ class ThreadPool:
     def part_range(self, n: int, part: int) -> range:
         """Return the contiguous range of `n` elements that a part takes."""
         return range(n * part // self.size, n * (part + 1) // self.size)
+
+
+class ThreadPoolLike(Protocol):
+    """An executor that runs the parts of a job in parallel."""
+
+    @property
+    def size(self) -> int:
+        """Number of parts of a job."""
+
+    def run(self, job: Callable[[int], None]) -> None:
+        """Call ``job(0) .. job(size - 1)``, each on any thread, and return when all have returned."""
+
+
+class CallingThread:
+    """The calling thread, as an executor of one part."""
+
+    size = 1
+
+    def run(self, job: Callable[[int], None]) -> None:
+        """Call ``job(0)``."""
+        job(0)
+
+
+CALLING_THREAD: ThreadPoolLike = CallingThread()
 
 
 PRIVATE = 0o700

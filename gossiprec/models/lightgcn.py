@@ -165,6 +165,17 @@ class LightGCN(DotProductScores, GraphModel):
         """Return the means of layers, and the rows of layer 0."""
         return self.with_ego_rows(p, self.encode(p, graph))
 
+    @property
+    def layers_of_batches(self) -> int | None:
+        """The number of layers, unless a derived class encodes or learns in its own way."""
+        parts = ("encode", "encode_step", "combine_layers", "with_ego_rows", "draws", "loss")
+        own = all(getattr(type(self), part) is getattr(LightGCN, part) for part in parts)
+        return self.options.layers if own else None
+
+    def encode_rows(self, p: TensorMap, layers: Sequence[Tensor], graph: InteractionGraph) -> TensorMap:
+        """Return the means of layers, and the rows of layer 0."""
+        return self.with_ego_rows(p, self.combine_layers(p, layers, graph))
+
     @staticmethod
     def with_ego_rows(p: TensorMap, encoded: TensorMap) -> dict[str, Tensor]:
         """Return encoded rows with the rows of layer 0, to which :meth:`loss` applies `l2`."""

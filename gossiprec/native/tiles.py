@@ -16,6 +16,8 @@ LANES = 32 if _WIDE else 16
 _DOT_LANES = 16 if _WIDE else 8
 WIDE = 4 * LANES
 """Columns of a tile of :func:`add_squares`, which has one row and would otherwise wait for its sums."""
+GATHERED = 64 if _WIDE else 32
+"""Columns of a tile of :func:`gather_sum`."""
 ROWS = 4
 """Rows of a tile of products."""
 COLUMNS = 4 if _WIDE else 2
@@ -221,6 +223,35 @@ def count_not_below(typing, counts, counts_at, a, length, b, b_at):
 
         (found,) = write.summed(args[3], 1, [ir.Constant(whole, [0] * LANES)], add)
         write.store(builder.uitofp(found, _vector(LANES)), write.at(into, args[1]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def gather_sum(typing, out, out_at, factors, places, begin, end, rows, dim, column):
+    """Set GATHERED numbers of `out`, from `out_at`, to ``sum_e factors[e] * rows[places[e] * dim + column ...]``.
+
+    The sum over e = begin .. end - 1 is in this order, and starts with zero; `out` and `rows` are flat.
+    """
+    number = types.int64
+    signature = types.void(out, number, factors, places, number, number, rows, number, number)
+
+    def generate(context, builder, signature, args):
+        write = _Builder(context, builder, signature, args)
+        into, weights, indices, table = (write.array(k) for k in (0, 2, 3, 6))
+        begin, dim, column = args[4], args[7], args[8]
+
+        def add(k: Any, sums: list[Any]) -> list[Any]:
+            edge = builder.add(begin, k)
+            place = builder.sext(builder.load(write.at(indices, edge)), _INT)
+            line = write.load(write.at(table, column, dim, place), GATHERED)
+            factor = builder.load(write.at(weights, edge))
+            return [write.multiply_add(write.everywhere(factor, GATHERED), line, sums[0])]
+
+        zeros = [ir.Constant(_vector(GATHERED), [0.0] * GATHERED)]
+        (found,) = write.summed(builder.sub(args[5], begin), 1, zeros, add)
+        write.store(found, write.at(into, args[1]))
         return context.get_dummy_value()
 
     return signature, generate

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from gossiprec.base.arrays import F32, I64
+from gossiprec.base.machine import ThreadPoolLike
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
+from gossiprec.compute.executors.graph_steps import BatchRowGradient
 from gossiprec.compute.executors.tensors import (
     Tensors,
     constants_to_tensors,
@@ -25,11 +28,15 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.torch_setup import single_torch_thread
 
+VECTORS = 1024
+"""Parts of a table begin at multiples of this number, whole vectors of any loop of torch."""
+
 
 class CentralExecutor(TrainingExecutor):
     """The executor that trains the coordinator's model; another executor scores it.
 
-    Training takes one thread: torch's division of a sum among several may change the last bits.
+    The products with the graph and the optimizer take all threads. Autograd takes one: torch's division of a sum among
+    several may change the last bits.
 
     Parameters
     ----------
@@ -41,11 +48,16 @@ class CentralExecutor(TrainingExecutor):
     """
 
     name = "central"
+    parallel = True
+    threads_internally = True
 
     def __init__(self, work: ExecutorContext, scoring: Executor) -> None:
         super().__init__(work, scoring)
-        self._graph = InteractionGraph.of(work.feed.positives, work.layout.n_items)
         self._encoded: tuple[int, F32] | None = None  # number of steps, and the encoded rows after them
+
+    @functools.cached_property
+    def _graph(self) -> InteractionGraph:
+        return InteractionGraph.of(self.work.feed.positives, self.work.layout.n_items, self.store.threads)
 
     def warm_up(self) -> None:
         """Compile the scoring kernels, and encode the model through the graph."""
@@ -90,22 +102,77 @@ class CentralExecutor(TrainingExecutor):
         if self._solve():
             return
         work = self.work
-        tables = {
+        tables: Tensors = {
             name: torch.nn.Parameter(table)
             for name, table in table_views(work.layout, torch.from_numpy(work.arena.rows[0])).items()
         }
-        steps = dict.fromkeys(tables, work.arena.steps[0])
-        optimizer = make_optimizer(work, tables, 0, steps, fused=True)
+        optimizer = _DividedOptimizer(work, tables, self.store.threads)
         for epoch, batches in central_epochs(work.feed, work.training, node, update, work.seed):
             loss = _Loss(work, self._graph, node, epoch)
             for batch in batches:
-                optimizer.zero_grad()
-                torch.autograd.backward(loss.of(self._blocks(tables), batch))
+                if self._by_batch_rows is None:
+                    optimizer.clear()
+                    torch.autograd.backward(loss.of(self._blocks(tables), batch))
+                else:
+                    self._take_gradient(tables, self._by_batch_rows, batch)
                 optimizer.step()
                 work.arena.steps[0] += 1
 
+    @functools.cached_property
+    def _by_batch_rows(self) -> BatchRowGradient | None:
+        model = self.work.model
+        if not isinstance(model, GraphModel) or model.layers_of_batches is None:
+            return None
+        return BatchRowGradient(model, self._graph, model.layers_of_batches)
+
+    def _take_gradient(self, tables: Tensors, of_rows: BatchRowGradient, batch: Columns) -> None:
+        """Set the gradients of the tables, which follow each other in the row of the arena."""
+        n_rows, size = self._graph.n_users + self._graph.n_items, self.work.layout.size
+        row = of_rows.of(self.work.arena.rows[0, :size].reshape(n_rows, -1), batch).ravel()
+        for name, slopes in table_views(self.work.layout, torch.from_numpy(row)).items():
+            tables[name].grad = slopes
+
     def _blocks(self, tables: Mapping[str, Tensor]) -> Tensors:
         return self.work.layout.blocks_by_name(tables) | constants_to_tensors(self.work.model.constants)
+
+
+class _DividedOptimizer:
+    """The optimizer of all tables, of which each thread moves a part.
+
+    It moves each number by itself. Parts begin at whole vectors, so that torch computes each number in the same way.
+    """
+
+    def __init__(self, work: ExecutorContext, tables: Tensors, threads: ThreadPoolLike) -> None:
+        self._tables, self._threads, steps = tables, threads, dict.fromkeys(tables, work.arena.steps[0])
+        self._parts = [
+            {name: torch.nn.Parameter(self._cut(part, table.detach())) for name, table in tables.items()}
+            for part in range(threads.size)
+        ]
+        self._optimizers = [
+            make_optimizer(work, parameters, 0, steps, functools.partial(self._cut, part), fused=True)
+            for part, parameters in enumerate(self._parts)
+        ]
+
+    def _cut(self, part: int, table: Tensor) -> Tensor:
+        flat, size = table.reshape(-1), self._threads.size
+        low, high = (len(flat) * end // size // VECTORS * VECTORS for end in (part, part + 1))
+        return flat[low : high if part < size - 1 else len(flat)]
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for table in self._tables.values():
+            table.grad = None
+
+    def step(self) -> None:
+        """Move all tables that have a gradient."""
+        self._threads.run(self._step)
+
+    def _step(self, part: int) -> None:
+        with single_torch_thread():
+            for name, parameter in self._parts[part].items():
+                slopes = self._tables[name].grad
+                parameter.grad = None if slopes is None else self._cut(part, slopes)
+            self._optimizers[part].step()
 
 
 class _Loss:

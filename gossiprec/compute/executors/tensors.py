@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -92,6 +92,7 @@ def make_optimizer(
     tables: Mapping[str, Tensor],
     owned: int,
     steps: Mapping[str, float],
+    cut: Callable[[Tensor], Tensor] = lambda table: table,
     **implementation: bool,
 ) -> torch.optim.Optimizer:
     """Return the optimizer of some tables in its last state; Adam's moments are views of the arena's rows.
@@ -104,6 +105,8 @@ def make_optimizer(
         Row of the arena's moments.
     steps : mapping of str to float
         Number of steps taken, by table.
+    cut : callable
+        Function that takes the part of a moment that belongs to the given part of its table.
     **implementation : bool
         `foreach` or `fused` of Adam.
     """
@@ -118,7 +121,7 @@ def make_optimizer(
     first, second = (table_views(arena.layout, torch.from_numpy(part[owned])) for part in moments)
     for name, parameter in tables.items():
         step = torch.tensor(float(steps[name]))
-        adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
+        adam.state[parameter] = {"step": step, "exp_avg": cut(first[name]), "exp_avg_sq": cut(second[name])}
     return adam
 
 

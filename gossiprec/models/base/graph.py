@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.arrays import I64
+from gossiprec.base.machine import CALLING_THREAD, ThreadPoolLike
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
@@ -18,6 +19,8 @@ from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from gossiprec.models.base.graph_product import SymmetricMatrix
 
 
 @old_members(times="propagate", without="drop_random_edges")
@@ -29,23 +32,29 @@ class InteractionGraph:
     ----------
     users, items : ndarray of int64, shape (n_edges,)
         The ends of each edge; edges are distinct.
+    threads : ThreadPoolLike
+        Threads that divide the products among them.
     """
 
     n_users: int
     n_items: int
     users: I64
     items: I64
+    threads: ThreadPoolLike = CALLING_THREAD
 
     @classmethod
-    def of(cls, positives: Ragged, n_items: int) -> InteractionGraph:
+    def of(
+        cls, positives: Ragged, n_items: int, threads: ThreadPoolLike = CALLING_THREAD
+    ) -> InteractionGraph:
         """Return the graph of each user's items."""
-        return cls(len(positives), n_items, positives.row_of_each_value, positives.values.astype(np.int64))
+        users, items = positives.row_of_each_value, positives.values.astype(np.int64)
+        return cls(len(positives), n_items, users, items, threads)
 
     def drop_random_edges(self, share: float, draw: np.random.Generator) -> InteractionGraph:
         """Return the graph without a share of its edges, drawn uniformly."""
         n_edges = len(self.users)
         kept = np.sort(draw.choice(n_edges, int(n_edges * (1.0 - share)), replace=False))
-        return InteractionGraph(self.n_users, self.n_items, self.users[kept], self.items[kept])
+        return replace(self, users=self.users[kept], items=self.items[kept])
 
     def propagate(self, rows: Tensor) -> Tensor:
         """Return ``D^-1/2 A D^-1/2 rows``, with a gradient; nodes without edges get zeros.
@@ -56,22 +65,21 @@ class InteractionGraph:
         """
         from gossiprec.models.base.graph_product import sparse_product
 
-        return sparse_product(rows, *self._matrix)
+        return sparse_product(rows, self.matrix)
 
     @functools.cached_property
-    def _matrix(self) -> tuple[I64, I32, F32]:
-        """The matrix in compressed row format: offsets, columns, values."""
+    def matrix(self) -> SymmetricMatrix:
+        """The normalised matrix of users, then items."""
+        from gossiprec.models.base.graph_product import SymmetricMatrix
+
         ends = self.users, self.items + self.n_users
         row, column = np.concatenate(ends), np.concatenate(ends[::-1])
         order = np.lexsort((column, row))
         degrees = np.bincount(row, minlength=self.n_users + self.n_items)
         scale = 1.0 / np.sqrt(np.maximum(degrees, 1))
         values = (scale[row] * scale[column]).astype(np.float32)
-        return (
-            np.concatenate([[0], np.cumsum(degrees)]),
-            column[order].astype(np.int32),
-            values[order],
-        )
+        starts = np.concatenate([[0], np.cumsum(degrees)])
+        return SymmetricMatrix(starts, column[order].astype(np.int32), values[order], self.threads)
 
 
 @old_members(views="draw_views", encode_own="encode_client")
@@ -86,6 +94,28 @@ class GraphModel(Model):
     needs_graph: ClassVar[bool] = True
     at_clients: ClassVar[bool] = False
     """Whether a client can train it with the graph of its own items only (:meth:`encode_client`)."""
+
+    @property
+    def layers_of_batches(self) -> int | None:
+        """The number of layers, if :meth:`loss` needs only the rows of a batch from each layer, or None.
+
+        Central training then encodes by :meth:`encode_rows`, and multiplies by the graph without autograd.
+        """
+        return None
+
+    def encode_rows(self, p: TensorMap, layers: Sequence[Tensor], graph: InteractionGraph) -> TensorMap:
+        """Return the inputs of :meth:`loss`, given some rows of each layer: row by row what a step would encode.
+
+        Parameters
+        ----------
+        p : mapping of str to Tensor
+            Some rows of ``users`` and ``items``.
+        layers : sequence of Tensor
+            The same rows of layers 0, 1, ..., users first.
+        graph : InteractionGraph
+            Its numbers of users and items are those of the rows; it has no edges.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is encoded with all rows")
 
     @abstractmethod
     def encode(self, p: TensorMap, graph: InteractionGraph) -> TensorMap:

@@ -1,44 +1,144 @@
-"""The product of a symmetric sparse matrix and rows, and its gradient, which is the same product."""
+"""The product of a symmetric sparse matrix and rows, and its gradient, which is the same product.
+
+Rows of the product are divided among threads. Each number is summed by one thread, in the order of the matrix's
+columns, so results do not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.native.jit import kernel
+from gossiprec.base.machine import ThreadPoolLike
+from gossiprec.native.jit import inline, kernel
+from gossiprec.native.tiles import GATHERED, gather_sum
+
+Rows = npt.NDArray[Any]
 
 
 @kernel
-def fill(starts, columns, values, rows, out):
-    """Overwrite `out` with the product; each number is summed in the order of the matrix's columns."""
-    dim = rows.shape[1]
-    for i in range(len(starts) - 1):
-        own = out[i]
-        own[:] = 0
+def fill(starts, columns, values, wanted, rows, out, shape, begin, end):
+    """Overwrite rows `begin` .. `end` - 1 of `out` with the rows `wanted` of the product.
+
+    Parameters
+    ----------
+    rows, out : ndarray, flat
+    shape : tuple of int
+        The length of a row, and how many of its numbers :func:`gather_sum` sums.
+    """
+    for k in range(begin, end):
+        _sum_row(values, columns, starts[wanted[k]], starts[wanted[k] + 1], rows, out, k, shape)
+
+
+@kernel
+def fill_from_few(starts, columns, values, place, rows, out, shape, begin, end):
+    """Overwrite rows `begin` .. `end` - 1 of the product with a matrix of which few rows are not zero.
+
+    Parameters
+    ----------
+    place : ndarray of int32, shape (n,)
+        The place of each row of that matrix in `rows`, or -1 for a row of zeros.
+    """
+    longest = 0
+    for i in range(begin, end):
+        longest = max(longest, starts[i + 1] - starts[i])
+    places, factors = np.empty(longest, np.int32), np.empty(longest, np.float32)
+    for i in range(begin, end):
+        n = 0
         for at in range(starts[i], starts[i + 1]):
-            value, other = values[at], rows[columns[at]]
-            for k in range(dim):
-                own[k] += value * other[k]
+            found = place[columns[at]]
+            places[n], factors[n] = found, values[at]
+            n += found >= 0
+        _sum_row(factors, places, 0, n, rows, out, i, shape)
+
+
+@inline
+def _sum_row(factors, places, first, last, rows, out, k, shape):
+    dim, whole = shape
+    for column in range(0, whole, GATHERED):
+        gather_sum(out, k * dim + column, factors, places, first, last, rows, dim, column)
+    if whole == dim:
+        return
+    own = out[k * dim + whole : (k + 1) * dim]
+    own[:] = 0
+    for at in range(first, last):
+        value, other = factors[at], rows[places[at] * dim + whole : (places[at] + 1) * dim]
+        for column in range(len(own)):
+            own[column] += value * other[column]
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricMatrix:
+    """A symmetric sparse matrix in compressed row format, and the threads that multiply by it.
+
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (n + 1,)
+    columns : ndarray of int32, shape (n_entries,)
+        Ascending within a row.
+    values : ndarray of float32, shape (n_entries,)
+    threads : ThreadPoolLike
+    """
+
+    starts: I64
+    columns: I32
+    values: F32
+    threads: ThreadPoolLike
+
+    def times(self, rows: Rows, wanted: I64 | None = None) -> Rows:
+        """Return the product, or its rows `wanted`.
+
+        Parameters
+        ----------
+        rows : ndarray of float32 or float64, shape (n, d)
+        wanted : ndarray of int64, shape (n_wanted,), optional
+        """
+        chosen = np.arange(len(self.starts) - 1) if wanted is None else wanted
+        return self._divided(fill, chosen, chosen, np.ascontiguousarray(rows))
+
+    def times_few(self, place: I32, rows: Rows) -> Rows:
+        """Return the product with a matrix that is zero but for the given rows (:func:`fill_from_few`)."""
+        return self._divided(
+            fill_from_few, np.arange(len(self.starts) - 1), place, np.ascontiguousarray(rows)
+        )
+
+    def _divided(self, job: Callable[..., None], chosen: I64, argument: Any, rows: Rows) -> Rows:
+        """Call a kernel in each thread, for rows with about as many entries as those of the others."""
+        dim, size = rows.shape[1], self.threads.size
+        out = np.empty((len(chosen), dim), rows.dtype)
+        work = np.cumsum(self.starts[chosen + 1] - self.starts[chosen] + 1)
+        ends = (
+            np.searchsorted(work, np.arange(1, size) * (int(work[-1]) / size))
+            if len(work)
+            else np.zeros(0, int)
+        )
+        bounds = [0, *ends.tolist(), len(chosen)]
+        shape = dim, dim - dim % GATHERED if rows.dtype == np.float32 else 0
+        matrix = self.starts, self.columns, self.values
+        flat = rows.reshape(-1), out.reshape(-1)
+        self.threads.run(lambda part: job(*matrix, argument, *flat, shape, bounds[part], bounds[part + 1]))
+        return out
 
 
 class _Product(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
-        ctx.matrix = starts, columns, values
-        found = np.empty(tuple(rows.shape), rows.detach().numpy().dtype)
-        fill(starts, columns, values, rows.detach().contiguous().numpy(), found)
-        return torch.from_numpy(found)
+    def forward(ctx: Any, rows: Tensor, matrix: SymmetricMatrix) -> Tensor:
+        ctx.matrix = matrix
+        return torch.from_numpy(matrix.times(rows.detach().numpy()))
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
-        return sparse_product(slopes[0], *ctx.matrix), None, None, None
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        return sparse_product(slopes[0], ctx.matrix), None
 
 
-def sparse_product(rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
-    """Return the product of a symmetric matrix, given by rows, and `rows`, shape (n, d)."""
-    found: Tensor = _Product.apply(rows, starts, columns, values)
+def sparse_product(rows: Tensor, matrix: SymmetricMatrix) -> Tensor:
+    """Return the product of a matrix and `rows`, shape (n, d)."""
+    found: Tensor = _Product.apply(rows, matrix)
     return found

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
+from gossiprec.base.machine import CALLING_THREAD as CALLING_THREAD
+from gossiprec.base.machine import ThreadPoolLike as ThreadPoolLike
 from gossiprec.base.options import NoOptions, Options, RegisteredName, build_registered
 from gossiprec.base.registry import Registry
 from gossiprec.base.rng import generator
@@ -46,30 +48,6 @@ class ClientAnswers:
     clients: I64
     inbox: Inbox
     users: F32 | None = None
-
-
-class ThreadPoolLike(Protocol):
-    """An executor that runs the parts of a job in parallel."""
-
-    @property
-    def size(self) -> int:
-        """Number of parts of a job."""
-
-    def run(self, job: Callable[[int], None]) -> None:
-        """Call ``job(0) .. job(size - 1)``, each on any thread, and return when all have returned."""
-
-
-class CallingThread:
-    """The calling thread, as an executor of one part."""
-
-    size = 1
-
-    def run(self, job: Callable[[int], None]) -> None:
-        """Call ``job(0)``."""
-        job(0)
-
-
-CALLING_THREAD: ThreadPoolLike = CallingThread()
 
 
 @dataclass(frozen=True)
