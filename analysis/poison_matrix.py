@@ -7,7 +7,8 @@ The report has a heat map of the success of attacks, and tables of exposure, los
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache, partial
 from itertools import product
@@ -133,12 +134,16 @@ def lost_percent(runs: Runs, cell: str, reference: str, measure: str = "recall@2
     return {seed: 100 * (1 - own[seed] / full[seed]) for seed in own if full.get(seed)}
 
 
+def loss(runs: Runs, cell: str) -> PerSeed:
+    """Return the recall that an attack takes, in percent of the recall under the same rule without it, by seed."""
+    return lost_percent(runs, cell, "/".join([*cell.split("/")[:3], NO_ATTACK]))
+
+
 def success(runs: Runs, cell: str) -> PerSeed:
     """Return the success of an attack in percent, by seed: users shown a target, or recall lost without targets."""
-    *place, attack = cell.split("/")
-    if is_targeted(attack):
-        return {seed: 100 * value for seed, value in measured(runs, cell, "er@20").items()}
-    return lost_percent(runs, cell, "/".join([*place, NO_ATTACK]))
+    if not is_targeted(cell.split("/")[3]):
+        return loss(runs, cell)
+    return {seed: 100 * value for seed, value in measured(runs, cell, "er@20").items()}
 
 
 def cost(runs: Runs, network: str, recommender: str, rule: str, measure: str = "recall@20") -> PerSeed:
@@ -154,11 +159,18 @@ def mean_by_seed(parts: Iterable[PerSeed]) -> PerSeed:
     return {seed: float(np.mean([part[seed] for part in own])) for seed in sorted(seeds)}
 
 
-def success_of(runs: Runs, network: str, recommenders: Sequence[str], rule: str, attack: str) -> PerSeed:
-    """Return the success of an attack, or the cost of the rule for no attack, mean over recommenders, by seed."""
+def percent_of(
+    number: Callable[[Runs, str], PerSeed],
+    runs: Runs,
+    network: str,
+    recommenders: Sequence[str],
+    rule: str,
+    attack: str,
+) -> PerSeed:
+    """Return :func:`success` or :func:`loss`, for no attack the cost of the rule; mean over recommenders, by seed."""
     if attack == NO_ATTACK:
         return mean_by_seed(cost(runs, network, one, rule) for one in recommenders)
-    return mean_by_seed(success(runs, f"{network}/{one}/{rule}/{attack}") for one in recommenders)
+    return mean_by_seed(number(runs, f"{network}/{one}/{rule}/{attack}") for one in recommenders)
 
 
 def rules_of(network: str) -> list[str]:
@@ -168,32 +180,70 @@ def rules_of(network: str) -> list[str]:
 
 
 _ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.4, 1.2, 0.12, 0.62
-CAPTION = (
-    "Numbers and darkness: success of the attack in percent, {of} and over seeds; 0 is stopped, 100 is complete. "
-    "Attacks on an item: users who are shown it among twenty. Attacks on all (below the second line): recall lost. "
-    "First row: recall that the rule costs without an attack. –: not possible or not run."
+SUCCESS = (
+    "Numbers and darkness: success of the attack in percent, mean over {of}; 0 is stopped, 100 is complete. Attacks on "
+    "an item: users who are shown it among twenty. Attacks on all (below the second line): recall lost. First row: "
+    "recall that the rule costs without an attack. First column: what the attack achieves without a rule. "
+    "–: not possible or not run."
+)
+LOSS = (
+    "Numbers and darkness: recall that the attack takes, in percent of the recall under the same rule without it, mean "
+    "over {of}. First row: recall that the rule costs without an attack. –: not possible or not run."
 )
 
 
-def caption_of(recommenders: Sequence[str]) -> str:
-    """Return the caption of a heat map."""
-    return CAPTION.format(of="mean over recommenders" if len(recommenders) > 1 else recommenders[0])
+@dataclass(frozen=True)
+class HeatMap:
+    """A picture of all attacks and rules.
+
+    Attributes
+    ----------
+    number : callable
+        :func:`success` or :func:`loss`.
+    text : str
+        The caption, with ``{of}`` for the values of which a cell is the mean.
+    recommenders : sequence of str
+    """
+
+    number: Callable[[Runs, str], PerSeed]
+    text: str
+    recommenders: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        return f"{self.number.__name__}_{self.recommenders[0] if len(self.recommenders) == 1 else 'all'}"
+
+    @property
+    def caption(self) -> str:
+        """The caption."""
+        own = self.recommenders
+        return self.text.format(of="recommenders and seeds" if len(own) > 1 else f"seeds, {own[0]}")
+
+    def value(self, runs: Runs, network: str, rule: str, attack: str) -> PerSeed:
+        """Return a cell by seed."""
+        return percent_of(self.number, runs, network, self.recommenders, rule, attack)
+
+    def block(self, runs: Runs, figures: Path) -> ImageBlock:
+        """Draw the picture, and return it."""
+        write_figure(figures / self.name, MAP_HEADER, map_rows(runs, self), partial(draw_map, runs, self))
+        return ImageBlock(f"figures/{self.name}.svg", self.caption, f"figures/{self.name}.csv")
 
 
 MAP_HEADER = ("network", "rule", "attack", "seeds", "percent", "half_width")
 
 
-def map_rows(runs: Runs, recommenders: Sequence[str]) -> Iterator[list[Cell]]:
+def map_rows(runs: Runs, shown: HeatMap) -> Iterator[list[Cell]]:
     """Yield every number of a heat map with half of its 95 % interval over seeds."""
     for network in names_of("networks"):
         for rule, attack in product(rules_of(network), names_of("attacks")):
-            found = success_of(runs, network, recommenders, rule, attack)
+            found = shown.value(runs, network, rule, attack)
             if found:
                 half = confidence_half_width(found)[1] - mean(found)
                 yield [network, rule, attack, len(found), round(mean(found), 2), round(half, 2)]
 
 
-def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
+def draw_map(runs: Runs, shown: HeatMap) -> Figure:
     """Return the heat map: attacks by rules, federation next to gossip."""
     attacks, networks = names_of("attacks"), names_of("networks")
     widths = [len(rules_of(network)) for network in networks]
@@ -206,7 +256,7 @@ def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
         axes = figure.add_axes((box[0] / PAGE_IN, box[1] / height, box[2] / PAGE_IN, box[3] / height))
         values = np.array(
             [
-                [mean(success_of(runs, network, recommenders, rule, attack)) for rule in rules_of(network)]
+                [mean(shown.value(runs, network, rule, attack)) for rule in rules_of(network)]
                 for attack in attacks
             ]
         )
@@ -215,7 +265,7 @@ def draw_map(runs: Runs, recommenders: Sequence[str]) -> Figure:
             network, (0, -0.5), (0, 0.92 * _HEAD_IN * 72), textcoords="offset points", fontweight="bold"
         )
         left += step * width + _GAP_IN
-    add_caption(figure, caption_of(recommenders))
+    add_caption(figure, shown.caption)
     return figure
 
 
@@ -255,27 +305,30 @@ def _text(values: PerSeed, digits: int = 0) -> GridCell:
 
 
 def rule_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
-    """Yield a row per rule: mean success of attacks with and without targets, the worst attack, and the cost."""
-    recommenders = names_of("recommenders")
+    """Yield a row per rule: mean exposure by attacks on an item, mean loss by all, the worst of both, and the cost."""
+    recommenders, attacks = names_of("recommenders"), [one for one in names_of("attacks") if one != NO_ATTACK]
     for rule in rules_of(network):
-        found = {
-            attack: success_of(runs, network, recommenders, rule, attack)
-            for attack in names_of("attacks")
-            if attack != NO_ATTACK
-        }
         kinds = [
-            mean_by_seed(own for attack, own in found.items() if is_targeted(attack) is kind)
-            for kind in (True, False)
+            {
+                attack: percent_of(number, runs, network, recommenders, rule, attack)
+                for attack in attacks
+                if fits(attack)
+            }
+            for number, fits in ((success, is_targeted), (loss, bool))
         ]
-        targeted = {attack: mean(own) for attack, own in found.items() if is_targeted(attack) and own}
-        worst = max(targeted, key=lambda attack: targeted[attack], default=None)
         costs = (cost_of(runs, network, rule, part) for part in ("", "[activity=1]", "[activity=10]"))
         yield [
             GridCell(rule),
-            *(_text(kind) for kind in kinds),
-            GridCell(f"{worst} {targeted[worst]:.0f}" if worst else DASH),
+            *(cell for found in kinds for cell in (_text(mean_by_seed(found.values())), _worst(found))),
             *(_text(one) for one in costs),
         ]
+
+
+def _worst(found: Mapping[str, PerSeed]) -> GridCell:
+    """Return the attack with the largest mean, and the mean."""
+    means = {attack: mean(own) for attack, own in found.items() if own}
+    worst = max(means, key=lambda attack: means[attack], default=None)
+    return GridCell(f"{worst} {format_mean_text(found[worst], 0)}" if worst else DASH)
 
 
 def cost_of(runs: Runs, network: str, rule: str, part: str = "") -> PerSeed:
@@ -306,16 +359,13 @@ class MatrixReport(StudyReport):
             study.opening_paragraph(lambda progress: f"Every attack under every rule. {progress}"),
             ParagraphBlock(describe_seeds(runs)),
         ]
-        shown = [one for one in recommenders if any(f"/{one}/" in cell for cell in runs)]
-        for own in [recommenders, *([one] for one in shown)] if runs else ():
-            name = f"success_{own[0] if len(own) == 1 else 'all'}"
-            write_figure(figures / name, MAP_HEADER, map_rows(runs, own), partial(draw_map, runs, own))
-            blocks.append(ImageBlock(f"figures/{name}.svg", caption_of(own), f"figures/{name}.csv"))
+        single = [one for one in recommenders if any(f"/{one}/" in cell for cell in runs)]
+        maps = [HeatMap(success, SUCCESS, recommenders), HeatMap(loss, LOSS, recommenders)]
+        maps += [HeatMap(success, SUCCESS, [one]) for one in single]
+        blocks += [one.block(runs, figures) for one in maps if runs]
         titles = (
-            "rule",
-            "success of attacks on an item (%)",
-            "success of attacks on all (%)",
-            "worst attack (%)",
+            *("rule", "attacks on an item: users shown it (%)", "worst"),
+            *("all attacks: recall lost (%)", "worst loss"),
         )
         costs = ("cost without an attack (%)", "cost of decile 1 (%)", "cost of decile 10 (%)")
         for network in names_of("networks"):

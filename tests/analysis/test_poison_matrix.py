@@ -14,11 +14,12 @@ from analysis.poison_matrix import (
     STUDY,
     cost,
     describe_seeds,
+    loss,
     mean_by_seed,
     names_of,
+    percent_of,
     selectable_names,
     success,
-    success_of,
 )
 from gossiprec import simulate
 from gossiprec.base.errors import ScenarioError
@@ -108,8 +109,9 @@ def test_success_and_cost_are_in_percent_and_paired_by_seed(tmp_path):
     }
     assert success(found, "gossip/fcf/median/psmu") == {1: 25, 2: 50}
     assert success(found, "gossip/fcf/median/clusterattack") == pytest.approx({1: 20})
+    assert loss(found, "gossip/fcf/median/psmu") == pytest.approx({1: 100 / 3, 2: 0})
     assert cost(found, "gossip", "fcf", "median") == pytest.approx({1: 25, 2: 0})
-    assert success_of(found, "gossip", ["fcf", "lightgcn"], "median", "no-attack") == pytest.approx(
+    assert percent_of(success, found, "gossip", ["fcf", "lightgcn"], "median", "no-attack") == pytest.approx(
         {1: 25, 2: 0}
     )
     assert mean_by_seed([{1: 1.0, 2: 2.0}, {1: 3.0}, {}]) == {1: 2.0}
