@@ -179,7 +179,7 @@ def rules_of(network: str) -> list[str]:
     return [rule for rule in names_of("rules") if rule in found]
 
 
-_ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.4, 1.2, 0.12, 0.62
+_ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.4, 1.2, 0.12, 0.74
 SUCCESS = (
     "Numbers and darkness: success of the attack in percent, mean over {of}; 0 is stopped, 100 is complete. Attacks on "
     "an item: users who are shown it among twenty. Attacks on all (below the second line): recall lost. First row: "
