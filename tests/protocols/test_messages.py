@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from gossiprec.testing.tapes import NaiveInterpreter, make_test_planner, make_te
 from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
-from tests.emulation.tiny_runs import carried_out, final_models, tiny
+from tests.emulation.tiny_runs import COORDINATOR, carried_out, final_models, tiny
 from tests.protocols.talking import Talking
 
 TALKING = {"name": "talking", "fanout": 3, "view": {"size": 3}, "wakes": 6}
@@ -293,13 +295,99 @@ def test_control_messages_need_operations_and_a_reader():
         record_tape(make_test_protocol(Deaf, 6))
 
 
-def test_clients_without_a_model_see_no_messages():
-    class Updates(PROTOCOLS["fedavg"]):
-        def on_receive(self, message):
-            return ()
+class Invited(PROTOCOLS["fedavg"]):
+    """The coordinator invites clients; a third of them decline, and the others are sent the version."""
 
-    with pytest.raises(ScenarioError, match="found on_receive in the run mode client-updates"):
-        MessageBook.of(make_test_protocol(Updates, 6, client_model="none"))
+    control_messages = {"invite": 32, "accept": 8, "decline": 9}  # noqa: RUF012
+    messages_per_wake = None
+    operations = {"invite": (), "accept": (Op.PUSH,), "decline": ()}  # noqa: RUF012
+    max_messages_per_wake = property(lambda self: 4 * self.n_users)
+
+    @property
+    def role_behaviours(self):
+        clients, coordinator = super().role_behaviours
+        own = {**self.operations, "accept": ()}
+        return [
+            Behaviour(clients.on_wake, clients.on_receive, on=own),
+            Behaviour(coordinator.on_wake, coordinator.on_receive, on=self.operations),
+        ]
+
+    def on_wake(self, node, now):
+        return [Send(client, "invite") for client in super().on_wake(node, now)]
+
+    def on_receive(self, message):
+        if message.kind == "invite":
+            return [message.reply("decline" if message.receiver % 3 == 0 else "accept")]
+        if message.kind == "accept":
+            return [message.reply()]
+        return self.answer(message) if message.kind == "model" and message.receiver < self.n_users else ()
+
+    def answer(self, message):
+        return [message.reply()]
+
+    def on_sent(self, first, receivers):
+        pass
+
+
+INVITED = {"name": "invited", "rounds": 8, "participation": 0.5, "client_model": "none"}
+OBSERVED = {
+    "network": {name: SLOW[name] for name in ("latency", "loss", "duplication")},
+    "observers": [COORDINATOR],
+    "checkpoint": OFTEN,
+}
+
+
+@pytest.mark.slow
+def test_clients_without_a_model_are_invited_and_decline(monkeypatch, tmp_path):
+    monkeypatch.setitem(PROTOCOLS._members, "invited", Invited)
+    training = {"optimizer": "sgd", "learning_rate": 0.05}
+    slow = {**OBSERVED, "training": training}
+    whole = simulate(tiny(protocol=INVITED, **slow), out=tmp_path / "whole")
+    models = simulate(tiny(protocol={**INVITED, "client_model": "own"}, **slow), out=tmp_path / "models")
+
+    messages, controls = whole.events("message"), whole.events("control")
+    clients = np.minimum(messages["sender"], messages["receiver"])
+    assert (clients % 3 > 0).all()
+    assert set(controls["size_bytes"].tolist()) == {32, 8, 9}
+    declined = controls["sender"][controls["size_bytes"] == 9]
+    assert set((declined % 3).tolist()) == {0}
+    for name in ("time", "sender", "receiver"):
+        assert messages[name].tolist() == models.events("message")[name].tolist()
+        assert controls[name].tolist() == models.events("control")[name].tolist()
+    np.testing.assert_allclose(whole.metrics["value"], models.metrics["value"], atol=1e-5)
+    heard = np.unique(messages["sender"][messages["receiver"] == 12])
+    hits = np.load(whole.path / "hits.npz")
+    assert set(np.concatenate([hits[name] for name in hits.files])[:, 1].tolist()) <= set(heard.tolist())
+
+    early = ended_early(tmp_path / "early", tiny(protocol=INVITED, **slow))
+    assert outcome(resume(early.path).path) == outcome(whole.path)
+    shards = simulate(
+        divided(tiny(protocol=INVITED, **slow), 2), out=tmp_path / "shards", make_shard_group=Threads
+    )
+    assert told(shards.path) == told(whole.path)
+
+
+def test_a_client_without_a_model_answers_each_version_once():
+    class Silent(Invited):
+        answer = lambda self, message: ()  # noqa: E731
+
+    class Twice(Invited):
+        answer = lambda self, message: [message.reply(), message.reply()]  # noqa: E731
+
+    class Trains(Invited):
+        operations = {**Invited.operations, "invite": (Op.TRAIN,)}  # noqa: RUF012
+
+    for kind, found in ((Silent, "[]"), (Twice, "[6, 6]")):
+        with pytest.raises(
+            ScenarioError, match=re.escape(f"found models to {found} after 'model'; expected models to [6]")
+        ):
+            record_tape(make_test_protocol(kind, 6, client_model="none", rounds=2))
+    with pytest.raises(ScenarioError, match="found operations of clients on receiving 'invite'"):
+        MessageBook.of(make_test_protocol(Trains, 6, client_model="none"))
+    with pytest.raises(ScenarioError, match="found on_receive in the run mode central"):
+        MessageBook.of(
+            make_test_protocol(type("Alone", (PROTOCOLS["central"],), {"on_receive": Invited.answer}), 6)
+        )
 
 
 def test_the_earlier_form_of_on_receive_works_with_a_warning():

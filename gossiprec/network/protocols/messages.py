@@ -15,6 +15,8 @@ from gossiprec.compute.plan.tape import MERGING, Op, operations_by_slot, slot_na
 if TYPE_CHECKING:
     from gossiprec.network.protocols import Protocol
 
+UPDATES = "client-updates"
+"""The run mode of clients without a model."""
 MODEL = "model"
 """The kind of messages with a model that a protocol does not name."""
 MAX_BYTES = 2**31 - 2
@@ -118,6 +120,7 @@ class MessageBook:
         self._operations = operations_by_slot(protocol.role_behaviours)
         self._control = {kind: number for number, kind in enumerate(protocol.control_messages, 1)}
         self._size = {number: protocol.control_messages[kind] for kind, number in self._control.items()}
+        self._of_updates = protocol.mode_of(protocol.options) == UPDATES
         self._transit: dict[int, _InTransit] = {}
         self._heard: _InTransit | None = None
         self._arrived_at: list[int] = []  # receiver of each message that has arrived, else -1
@@ -133,10 +136,10 @@ class MessageBook:
             If the protocol cannot have messages of several kinds.
         """
         mode = protocol.mode_of(protocol.options)
-        if protocol.sees_messages and mode != "whole-models":
+        if protocol.sees_messages and mode not in ("whole-models", UPDATES):
             raise ScenarioError(
                 f"protocol {registry_name(protocol)}: found on_receive in the run mode {mode}; expected nodes that "
-                "hold models, on which the operations of a message are carried out; use on_delivery"
+                "send models, or clients that send updates; use on_delivery"
             )
         if protocol.control_messages and not protocol.sees_messages:
             raise ScenarioError(
@@ -161,6 +164,13 @@ class MessageBook:
                         f"control messages carry no model; add {kind!r} to `on` with operations that merge "
                         "nothing, for example ()"
                     )
+        clients = self._protocol.role_behaviours[self._roles[0]]
+        if self._of_updates and any(clients.on.values()):
+            kind = next(kind for kind, operations in clients.on.items() if operations)
+            raise ScenarioError(
+                f"{self._name}: role_behaviours: found operations of clients on receiving {kind!r}; expected (), for a "
+                "client without a model has a version only while it answers it; let only models have operations"
+            )
 
     @property
     def _name(self) -> str:
@@ -190,6 +200,8 @@ class MessageBook:
         self.slot = self._slots.get(operations, 0)
         if isinstance(found, Reaction):
             self._check_reaction(node, now, operations)
+        if self._of_updates and node < self._protocol.n_users:
+            self._check_answer(node, now, heard.kind, sends)
         return sends  # type: ignore[return-value]
 
     def _check_reaction(self, node: int, now: float, operations: str) -> None:
@@ -219,6 +231,18 @@ class MessageBook:
             self._transit[message] = _InTransit(node, send.kind, sent_at, answers, caused)
         self.controls = [self._control.get(send.kind, 0) for send in made]
         return [send.receiver for send in made]
+
+    def _check_answer(self, node: int, now: float, heard: str, sends: Sequence[int | Send]) -> None:
+        """Refuse a client that does not answer each version once: memory and rounds are planned by that."""
+        made = [send if isinstance(send, Send) else Send(send) for send in sends]
+        found = [send.receiver for send in made if send.kind not in self._control]
+        expected = [] if heard in self._control else [self._protocol.n_users]
+        if found != expected:
+            raise self._error(
+                node, now, f"models to {found} after {heard!r}",
+                f"models to {expected}, for a client without a model answers each version once",
+                "send it no version that it must not answer",
+            )  # fmt: skip
 
     def _check_send(self, node: int, now: float, send: Send, pushes: bool) -> None:
         receiver, kind, answers = send
