@@ -305,23 +305,51 @@ def _points(points: Columns, quantity: str) -> list[list[Cell]]:
     return [list(point) for point in zip(*columns, strict=True)]
 
 
+SAME_CLOCK = 0.05
+"""Relative difference in length of rounds up to which curves of several runs look the same over both clocks."""
+
+
+def _clocks(rows: Sequence[CurveRow]) -> dict[str, str]:
+    """Return the clocks that show different things: both only if rounds of the runs differ in length.
+
+    One clock is the number of the round if a round takes a time of one, as in FedAvg, and otherwise the time.
+    """
+    ends = [
+        (float(x[-1]), float(t[-1]))
+        for row in rows
+        for curve in row.curves
+        for x, t in [(curve.points_by_clock("round")[0], curve.points_by_clock("time")[0])]
+        if x.size and x[-1] and t[-1]
+    ]
+    lengths = [time / round_ for round_, time in ends]
+    if lengths and max(lengths) > (1 + SAME_CLOCK) * min(lengths):
+        return CLOCKS
+    clock = "round" if all(abs(length - 1) < SAME_CLOCK / 10 for length in lengths) else "time"
+    return {clock: CLOCKS[clock]}
+
+
 def _figure(rows: Sequence[CurveRow]) -> Figure:
+    clocks = _clocks(rows)
     longest = max(style.text_width_in(curve.name) for row in rows for curve in row.curves)
     margins = style.Margins(top=0.25, right=0.3 + longest, between_rows=0.36)
     figure, grid = style.panel_grid(
-        len(rows), len(CLOCKS), width=style.PAGE_IN, panel_height=1.35, margins=margins
+        len(rows),
+        len(clocks),
+        width=style.PAGE_IN,
+        panel_height=1.35,
+        margins=margins,
     )
     for row, panels in zip(rows, grid, strict=True):
-        for axes, clock in zip(panels, CLOCKS, strict=True):
+        for axes, clock in zip(panels, clocks, strict=True):
             _panel(axes, row, clock)
             axes.set_xlim(0, max(row.last_clock_value(clock) for row in rows) or 1)
             axes.tick_params(labelbottom=panels is grid[-1], labelleft=axes is panels[0])
         first, last = panels[0], panels[-1]
         first.set_title(row.heading)
         first.set_ylabel(f"{row.label} (%)")
-        first.yaxis.set_label_coords(-0.4 / (first.get_position().width * style.PAGE_IN), 0.5)
-        style.label_ends(figure, last, row.line_ends("time"))
-    for axes, words in zip(grid[-1], CLOCKS.values(), strict=True):
+        first.yaxis.set_label_coords(-0.4 / (first.get_position().width * figure.get_size_inches()[0]), 0.5)
+        style.label_ends(figure, last, row.line_ends([*clocks][-1]))
+    for axes, words in zip(grid[-1], clocks.values(), strict=True):
         axes.set_xlabel(words)
     return figure
 

@@ -43,6 +43,10 @@ QUANTITIES = {
 MEASURES = ("betweenness", "in_contacts")
 """Measures drawn by default: the first that a run has."""
 
+CAPTION = (
+    "Each dot is a node. Lines join means of groups of nodes, with bars of 1.96 standard errors. The rank correlation "
+    "(Spearman's) is 1 or −1 if one side only rises or only falls with the other, and near 0 if they are unrelated."
+)
 DISTANCE = "distance"
 """Short name for ``distance[<observer>]`` of each attack's own observer."""
 
@@ -167,7 +171,10 @@ def _figure(rows: Sequence[Sequence[PositionRelation]]) -> Figure:
     several = len({relation.key.run for row in rows for relation in row}) > 1
     quantities = [name for name in QUANTITIES if any(name == shown.quantity for row in rows for shown in row)]
     width = style.PAGE_IN if len(quantities) > 1 else style.COLUMN_IN
-    margins = style.Margins(left=0.6, right=0.2, top=0.45, between_columns=0.6, between_rows=0.85)
+    below = 0.45 + style.caption_height(CAPTION, width)
+    margins = style.Margins(
+        left=0.6, right=0.2, top=0.45, bottom=below, between_columns=0.6, between_rows=0.85
+    )
     figure, grid = style.panel_grid(
         len(rows), len(quantities), width=width, panel_height=1.9, margins=margins
     )
@@ -178,6 +185,7 @@ def _figure(rows: Sequence[Sequence[PositionRelation]]) -> Figure:
                 _panel(axes, shown[quantity], several=several)
             else:
                 axes.remove()
+    style.add_caption(figure, CAPTION)
     return figure
 
 
@@ -188,12 +196,15 @@ def _panel(axes: Axes, relation: PositionRelation, *, several: bool) -> None:
     )
     means = group_by_position(relation.position, relation.value)
     x, y = [group.position for group in means], [100 * group.mean for group in means]
-    errors = np.nan_to_num([100 * (group.mean - group.low) for group in means])
-    axes.errorbar(x, y, yerr=errors, capsize=2, elinewidth=1.0, **look.kwargs())
+    low, high = (
+        np.array([100 * getattr(group, end) for group in means]).clip(0, 100) for end in ("low", "high")
+    )
+    errors = np.nan_to_num([y - low, high - y])  # a share ends at 0 and 100 %
+    axes.errorbar(x, y, yerr=errors.clip(0.0), capsize=2, elinewidth=1.0, **look.kwargs())
     positive = relation.position.min() > 0
     if positive and relation.position.max() > 30 * np.median(relation.position):
         axes.set_xscale("log")
-    axes.set_ylim(min(-2.0, 1.05 * min(y)), None)
+    axes.set_ylim(-2.0, min(102.0, axes.get_ylim()[1]))
     if (relation.position % 1 == 0).all():
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(_words(relation.measure))
@@ -211,4 +222,4 @@ def _title(relation: PositionRelation, *, several: bool) -> str:
     rho = "not defined" if np.isnan(relation.rho) else f"{relation.rho:.2f}".replace("-", "−")
     names = ("run", "observer") if several else ("observer",)
     first = ", ".join(style.short_name(key.field_text(name)) for name in names)
-    return f"{first}, {key.relevance}\nrho {rho}, {len(relation.nodes)} nodes"
+    return f"{first}, {key.relevance}\nrank correlation {rho}, {len(relation.nodes)} nodes"

@@ -130,5 +130,42 @@ def test_a_front_marks_the_bound_of_each_point_that_is_on_its_scale(tmp_path):
     [bounds] = [line for line in figure.axes[0].lines if line.get_marker() == "_"]
     assert list(bounds.get_ydata()) == pytest.approx([12.0, 12.0])  # fan-out 1 in both graphs
     assert titles(figure)[0].startswith(
-        "highest attack accuracy, single nodes; dotted: guessing; dashes: upper bound"
+        "highest attack accuracy, single nodes; dashes: upper bound"  # guessing, 5 %, is below the scale
     )
+
+
+def test_a_legend_names_only_what_is_drawn_and_a_bound_does_not_squeeze_differences(tmp_path):
+    bounded(tmp_path, bound=0.95)
+    figure = figure_of(tmp_path, "paired", y=SINGLE)
+    assert legend(figure) == [GUESS]
+    assert figure.axes[0].get_xlim()[1] < 40
+    assert "upper bound outside the axis range" in titles(figure)[0]
+
+
+def test_measures_of_different_scale_have_panels_of_their_own(tmp_path):
+    bounded(tmp_path)
+    with_levels(tmp_path, **{"bytes.sent": lambda row: 2e6 * row["fanout"], "virtual_time": 3.0})
+    figure = figure_of(tmp_path, by="measure", x="fanout", y=["bytes.sent", "virtual_time", "max_aac"])
+    labels = {axes.get_ylabel().replace("\n", " ") for axes in figure.axes}
+    assert {"bytes sent", "virtual time (mean wake periods)", "share (%)"} == labels
+    figure.canvas.draw()
+    (of_bytes, *_) = (axes for axes in figure.axes if axes.get_ylabel() == "bytes sent")
+    assert of_bytes.yaxis.get_major_formatter()(4e6) == "4 M"
+
+
+def test_intervals_of_shares_end_at_0_and_100(tmp_path):
+    write_study(tmp_path)  # at fan-out 5 the hit rate is 98 % ± 2.5
+    for kind in ("lines", "front"):
+        figure = figure_of(tmp_path, kind, y="hr@20" if kind == "lines" else SINGLE)
+        drawn = [axes.dataLim.x1 if kind == "front" else axes.dataLim.y1 for axes in figure.axes]
+        assert max(drawn) <= 100
+
+
+def test_a_front_names_points_that_others_beat(tmp_path):
+    write_study(tmp_path)
+    figure = figure_of(tmp_path, "front", y=SINGLE)
+    (axes,) = figure.axes
+    texts = [text.get_text() for text in axes.texts]
+    assert sum("fanout" in text for text in texts) == 6
+    beaten = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert len(beaten) >= 2

@@ -30,6 +30,7 @@ from gossiprec.figures.study.panels import (
     describe_off_scale,
     draw_rows,
     estimate_rows,
+    format_counts,
     label_positions,
     legend_handles,
     level_curves,
@@ -76,9 +77,9 @@ def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
     counts = [estimate.n for part in parts for estimate in part.estimates]
     if not is_numeric(labels):
         rows = RowLabels({label: format_label(label) for label in labels}, table.axis_label(x))
-        caption = describe_intervals(counts, "Points: means; bars:")
+        caption = describe_intervals(counts, "Points are means over seeds, and bars are")
         return draw_rows(parts, rows, shared_limits(parts), caption)
-    caption = describe_intervals(counts, "Lines: means; bands:")
+    caption = describe_intervals(counts, "Lines are means over seeds, and bands are")
     return _over_numbers(parts, labels, table.axis_label(x), caption)
 
 
@@ -87,7 +88,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     base = style.Margins(between_columns=0.62)
     n_columns = _columns(len(parts), labels, base)
     width = style.PAGE_IN if n_columns > 1 else style.COLUMN_IN
-    handles = legend_handles(parts, looks, in_rows=False)
+    handles = legend_handles(parts, looks, in_rows=False, scales=scales)
     legend = style.Legend(handles, width - base.left)
     inches = base.panel_width(width, n_columns)
     titles = [
@@ -113,6 +114,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
         _panel(axes, part, looks)
         axes.set_ylim(*scales[part.unit])
         axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
+        format_counts(axes.yaxis, scales[part.unit][1])
         axes.set_title(title, pad=5)
     legend.draw(figure, left=margins.left / width)
     style.add_caption(figure, caption)

@@ -42,6 +42,10 @@ class MeanEstimate:
         """Return the estimate in another unit."""
         return MeanEstimate(factor * self.mean, factor * self.low, factor * self.high, self.n)
 
+    def within(self, low: float, high: float) -> MeanEstimate:
+        """Return the estimate with its interval cut at the ends of what is possible."""
+        return replace(self, low=max(low, self.low), high=min(high, self.high))
+
 
 def mean_with_interval(values: Iterable[float]) -> MeanEstimate:
     """Return the mean of independent values and its interval, ``mean ± t(n - 1) s / sqrt(n)``.
@@ -79,11 +83,11 @@ def is_pareto_optimal(points: Sequence[tuple[float, float]]) -> list[bool]:
 
 
 def describe_intervals(counts: Iterable[int], what: str) -> str:
-    """Return the caption of a picture's intervals; `what` names their mark."""
+    """Return the caption of a picture's intervals, a sentence; `what` names their mark."""
     counts = list(counts)
     if max(counts) < 2:
-        return "one seed: no interval"
-    return f"{what} 95 % t-interval over seeds, {describe_seeds(counts)}"
+        return "There is one seed, so there are no intervals."
+    return f"{what} 95 % t-intervals ({describe_seeds(counts)})."
 
 
 def describe_seeds(counts: Iterable[int]) -> str:

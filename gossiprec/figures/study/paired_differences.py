@@ -141,14 +141,14 @@ def _caption(
     lines = [difference for each in found.values() for difference in each]
     counts = [difference.estimate.n for difference in lines]
     bars = (
-        f"bars: 95 % t-interval, {describe_seeds(counts)}; orange: interval excludes 0"
+        f"Bars are 95 % t-intervals ({describe_seeds(counts)}); an orange one excludes 0."
         if max(counts) > 1
-        else "one seed: no interval"
+        else "There is one seed, so there are no intervals."
     )
-    caption = f"{what or 'Each'} minus {against}, same seed and other values; {bars}."
+    caption = f"{what or 'Each point'} is compared with {against}, at the same seed and other values. {bars}"
     levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
     if levels:
-        caption += f" Also shown as differences: {', '.join(levels)}."
+        caption += f" Differences of {' and '.join(levels)} from the baseline are marked, too."
     return caption[0].upper() + caption[1:]
 
 

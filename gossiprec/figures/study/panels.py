@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, StrMethodFormatter
 
 from gossiprec.base.errors import LogError
 from gossiprec.figures import style
@@ -93,9 +95,13 @@ class StudyPanel:
 
     def picture_estimates(self) -> dict[Point, MeanEstimate]:
         """Return the means over seeds in the units of pictures."""
-        return {
-            point: found.scaled(self.quantity.picture_factor) for point, found in self.estimates().items()
-        }
+        return {point: picture_estimate(self.quantity, found) for point, found in self.estimates().items()}
+
+
+def picture_estimate(quantity: Quantity, found: MeanEstimate) -> MeanEstimate:
+    """Return a mean in the unit of pictures; the interval of a share ends at 0 and 100 %."""
+    scaled = found.scaled(quantity.picture_factor)
+    return scaled.within(0.0, 100.0) if quantity.is_share and found.n > 1 else scaled
 
 
 def estimate_rows(table: StudyTable, panels: Sequence[StudyPanel]) -> tuple[list[str], list[list[Cell]]]:
@@ -219,6 +225,14 @@ def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
         axes.minorticks_off()
 
 
+def format_counts(axis: Axis, highest: float) -> None:
+    """Write large numbers such as bytes in full, or with k, M and G, and not as 1e6."""
+    if highest >= 1e5:
+        axis.set_major_formatter(EngFormatter(sep=" "))
+    elif highest >= 1e4:
+        axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
 def axis_limits(estimates: Iterable[MeanEstimate], *, with_zero: bool = False) -> tuple[float, float]:
     """Return the ends of an axis that holds these estimates and their intervals with a margin, optionally with zero."""
     ends = [value for e in estimates for value in (e.low, e.mean, e.high)]
@@ -235,6 +249,8 @@ FAR = 4.0
 """A level up to this multiple of the greatest mean or interval end is kept on the scale."""
 
 Places = dict[Hashable, float]
+Scales = Mapping[str, tuple[float, float]]
+"""The ends of the scale of each unit."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +340,8 @@ def _by_measure(table: StudyTable, panels: Sequence[StudyPanel], x: str) -> list
     groups: dict[Hashable, list[StudyPanel]] = {}
     for panel in panels:
         of = replace(panel.quantity, name="")
-        groups.setdefault((of, tuple(panel.fixed.items()), panel.quantity.is_share), []).append(panel)
+        unit = "" if panel.quantity.is_share else panel.quantity.unit  # other scales have nothing in common
+        groups.setdefault((of, tuple(panel.fixed.items()), unit), []).append(panel)
     parts = []
     for group in groups.values():
         first = group[0]
@@ -333,7 +350,9 @@ def _by_measure(table: StudyTable, panels: Sequence[StudyPanel], x: str) -> list
             for panel in group
         ]
         is_share = first.quantity.is_share
-        parts.append(SeriesPanel(first.about, "share (%)" if is_share else "", is_share, series))
+        parts.append(
+            SeriesPanel(first.about, "share (%)" if is_share else first.quantity.unit, is_share, series)
+        )
     return parts
 
 
@@ -378,7 +397,7 @@ def shared_limits(parts: Sequence[SeriesPanel], *, with_zero: bool = False) -> d
         mine = [part for part in parts if part.unit == unit]
         estimates = [e for part in mine for e in part.estimates]
         low, high = axis_limits(estimates, with_zero=with_zero)
-        reach = FAR * max(abs(low), abs(high))
+        reach = (1.0 if with_zero else FAR) * max(abs(low), abs(high))  # a level must not squeeze differences
         levels = [
             value
             for part in mine
@@ -419,12 +438,17 @@ def series_styles(parts: Iterable[SeriesPanel]) -> dict[str, style.LineStyle]:
 
 
 def legend_handles(
-    parts: Sequence[SeriesPanel], looks: Mapping[str, style.LineStyle], *, in_rows: bool
+    parts: Sequence[SeriesPanel], looks: Mapping[str, style.LineStyle], *, in_rows: bool, scales: Scales
 ) -> list[Line2D]:
-    """Return the entries of a legend: first the series by name, then the levels."""
+    """Return the entries of a legend: first the series by name, then the levels that are inside a scale."""
     dots = {"linestyle": "none", "markersize": 5} if in_rows else {}
     found = [Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items() if name]
-    drawn = [curve for part in parts for curve in level_curves(part)]
+    drawn = [
+        curve
+        for part in parts
+        for curve in level_curves(part)
+        if any(scales[part.unit][0] <= value <= scales[part.unit][1] for value in curve.places.values())
+    ]
     for level in dict.fromkeys(curve.level for curve in drawn):
         flat = all(curve.is_flat and curve.series is None for curve in drawn if curve.level == level)
         found.append(
@@ -511,6 +535,7 @@ def draw_rows(
         axes.set_yticks(range(len(names)), names if is_first else [""] * len(names))
         axes.set_ylabel(rows.axis if is_first else "")
         axes.set_xlabel(page.units[number])
+        format_counts(axes.xaxis, scales[part.unit][1])
         axes.set_title(page.titles[number], pad=5)
     page.legend.draw(figure, left=0.1 / page.width)
     style.add_caption(figure, caption)
@@ -545,7 +570,7 @@ def _row_page(
     titles = ["\n".join(style.wrap_title(_titled(part, scales), inches)) for part in parts]
     units = [style.wrap_axis_label(part.unit, inches + 0.2) for part in parts]
     extra, below = (style.TITLE_LINE_IN * max(t.count("\n") for t in texts) for texts in (titles, units))
-    legend = style.Legend(legend_handles(parts, looks, in_rows=True), width - 0.2)
+    legend = style.Legend(legend_handles(parts, looks, in_rows=True, scales=scales), width - 0.2)
     margins = style.Margins(
         left=left,
         right=base.right,

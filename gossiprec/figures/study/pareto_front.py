@@ -23,6 +23,7 @@ from gossiprec.figures.study.panels import (
     Drawing,
     StudyFigureOptions,
     check_panel_count,
+    picture_estimate,
     requested_quantities,
 )
 from gossiprec.figures.study.quantity import Quantity
@@ -30,12 +31,15 @@ from gossiprec.figures.study.table_reader import Point, PointNames, StudyTable, 
 from gossiprec.measures.selectors import FILTERS
 
 MOST_PANELS = 4
+PANEL_IN = 2.3
+NEAR = 0.025
+"""Distance, as a fraction of the panel, up to which points share a label."""
 MOST_COLOURS = 7
 SHARE_MARGIN = 2.0
 """Margin beyond 0 and 100 %, for marks at the ends."""
 SAME = 1e-9
 MOST_NAMED = 14
-"""Number of front points that are named in the picture; the csv names all."""
+"""Number of points that are named in the picture; the csv names all."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,10 @@ class ParetoPoint:
     attack: MeanEstimate
     is_unbeaten: bool
 
-    def scaled(self, utility: float, attack: float) -> ParetoPoint:
+    def in_units(self, utility: Quantity, attack: Quantity) -> ParetoPoint:
         """Return the point in the units of pictures."""
-        return ParetoPoint(
-            self.point, self.utility.scaled(utility), self.attack.scaled(attack), self.is_unbeaten
-        )
+        both = picture_estimate(utility, self.utility), picture_estimate(attack, self.attack)
+        return ParetoPoint(self.point, *both, self.is_unbeaten)
 
 
 def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
@@ -120,28 +123,41 @@ def _figure(
     table: StudyTable, utility: Quantity, found: dict[Quantity, list[ParetoPoint]], by: str | None
 ) -> Figure:
     names = table.name_points(spot.point for spots in found.values() for spot in spots)
-    longest = max(
-        style.text_width_in(names.of[s.point]) for spots in found.values() for s in spots if s.is_unbeaten
+    longest = max(style.text_width_in(names.of[s.point]) for spots in found.values() for s in _named(spots))
+    caption = _caption(found, names)
+    below = 0.45 + style.caption_height(caption, style.PAGE_IN)
+    margins = style.Margins(left=0.7, top=0.42, right=0.35 + longest, bottom=below, between_rows=0.9)
+    figure, grid = style.panel_grid(
+        len(found), 1, width=style.PAGE_IN, panel_height=PANEL_IN, margins=margins
     )
-    margins = style.Margins(top=0.42, right=0.35 + longest, between_rows=0.9)
-    figure, grid = style.panel_grid(len(found), 1, width=style.PAGE_IN, panel_height=2.3, margins=margins)
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
-        _points(
-            axes, table, [spot.scaled(utility.picture_factor, attack.picture_factor) for spot in spots], by
-        )
+        _points(axes, table, [spot.in_units(utility, attack) for spot in spots], by)
     _share_scales(grid, utility, list(found))
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
-        scaled = [spot.scaled(utility.picture_factor, attack.picture_factor) for spot in spots]
+        scaled = [spot.in_units(utility, attack) for spot in spots]
         _name_best(figure, axes, table, scaled, by, names)
         axes.set_xlabel(f"{utility.unit} (higher is better)")
-        axes.set_ylabel(f"{attack.unit} (lower is better)")
-        bars = describe_intervals((spot.attack.n for spot in spots), "bars:")
-        named = f"; named: {names.axes}" if names.axes else ""
+        axes.set_ylabel(style.wrap_axis_label(f"{attack.unit} (lower is better)", PANEL_IN))
         levels = "; ".join(_levels(axes, table, attack, scaled))
-        axes.set_title(
-            f"{table.title(attack)}{levels and '; '}{levels}\nfilled: Pareto optimal; {bars}{named}"
-        )
+        axes.set_title("\n".join(style.wrap_title(f"{table.title(attack)}{levels and '; '}{levels}", 4.5)))
+    style.add_caption(figure, caption)
     return figure
+
+
+def _named(spots: Sequence[ParetoPoint]) -> list[ParetoPoint]:
+    """Return the points that are named: first the Pareto-optimal ones with the highest utility."""
+    best = [spot for spot in spots if spot.is_unbeaten][::-1]
+    others = [spot for spot in spots if not spot.is_unbeaten][::-1]
+    return [*best, *others][:MOST_NAMED]
+
+
+def _caption(found: dict[Quantity, list[ParetoPoint]], names: PointNames) -> str:
+    """Return the caption, in sentences."""
+    text = "Filled points are Pareto optimal: no other combination is better in both. "
+    text += describe_intervals((s.attack.n for spots in found.values() for s in spots), "Bars are")
+    text += f" Names are values of {names.axes}." if names.axes else ""
+    left = max(len(spots) for spots in found.values()) - MOST_NAMED
+    return text + (f" The csv file names {left} more points." if left > 0 else "")
 
 
 def _share_scales(grid: Sequence[Sequence[Axes]], utility: Quantity, attacks: Sequence[Quantity]) -> None:
@@ -185,14 +201,14 @@ def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str
 
 def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[ParetoPoint]) -> list[str]:
     """Draw the reference levels of an attack that are on the scale; return their descriptions."""
-    descriptions, (_, top) = [], axes.get_ylim()
+    descriptions, (bottom, top) = [], axes.get_ylim()
     for level, values in collect_levels(table, attack).items():
         at = [
             (spot.utility.mean, attack.picture_factor * float(np.mean([*values[spot.point].values()])))
             for spot in spots
             if spot.point in values
         ]
-        seen, heights = [(x, y) for x, y in at if y <= top], [y for _, y in at]
+        seen, heights = [(x, y) for x, y in at if bottom <= y <= top], [y for _, y in at]
         if not seen:
             continue
         if max(heights) - min(heights) < SAME:
@@ -212,9 +228,43 @@ def _name_best(
     by: str | None,
     names: PointNames,
 ) -> None:
-    best = [spot for spot in spots if spot.is_unbeaten][-MOST_NAMED:]
+    """Number the points, the highest first, and name the numbers at the right edge of the panel."""
+    named = sorted(_named(spots), key=lambda spot: round(spot.attack.mean, 6))
+    numbers = range(len(named), 0, -1)
     ends = [
-        style.LineEnd(spot.utility.mean, spot.attack.mean, names.of[spot.point], _look(table, spot, by))
-        for spot in best
+        style.LineEnd(
+            spot.utility.mean,
+            round(spot.attack.mean, 6),
+            f"{n}  {names.of[spot.point]}",
+            _look(table, spot, by),
+        )
+        for n, spot in zip(numbers, named, strict=True)
     ]
-    style.label_ends(figure, axes, ends)
+    style.label_ends(figure, axes, ends, is_led=False)
+    groups: list[tuple[tuple[float, float], list[int]]] = []
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    for n, spot in zip(numbers, named, strict=True):
+        at = (spot.utility.mean - left) / (right - left), (spot.attack.mean - low) / (high - low)
+        near = (g for (x, y), g in groups if abs(x - at[0]) < NEAR and abs(y - at[1]) < NEAR)
+        group = next(near, None)
+        if group is None:
+            groups.append((at, [n]))
+        else:
+            group.append(n)
+    for at, group in groups:
+        side = -1 if at[0] > 0.9 else 1
+        axes.annotate(
+            _ranges(group[::-1]), at, (3.5 * side, 3.0), "axes fraction", "offset points", fontsize=6.5,
+            ha="left" if side > 0 else "right",
+        )  # fmt: skip
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as text, such as ``1–3, 7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in runs)
