@@ -37,6 +37,7 @@ COMMANDS = {
     "study": "study",
     "scenario": "scenario",
     "topology": "topology",
+    "table": "table",
     "plot": "plot",
     "report": "report",
     "log": "log",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.figures.study.estimates import NOTE, mean_with_interval, tabulate_means
+from gossiprec.figures.study.paper_table import TableOptions, format_table
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.figures.study.table_reader import StudyTable, order_quantities, read_study
 from gossiprec.measures.selectors import FILTERS
@@ -200,6 +201,23 @@ class StudyResult:
         )
         stem = Path(out) if out is not None else None
         return draw(self.path, stem, kind=kind, choice=StudyFigureOptions(**choice, to=against), where=chosen)
+
+    def format_table(self, format: str = "markdown", **choice: Any) -> str:
+        """Return a table for a paper, as ``gossiprec table`` prints it.
+
+        Parameters
+        ----------
+        format : {"markdown", "latex", "csv", "html"}
+        **choice
+            The fields of :class:`~gossiprec.figures.study.paper_table.TableOptions`: ``rows``, ``columns``,
+            ``measures``, ``where``, ``to``, ``units``, ``digits``, ``interval``.
+
+        Raises
+        ------
+        LogError
+            If an option is unknown, or the study lacks its data.
+        """
+        return format_table(read_study(self.path), format, TableOptions(**choice))
 
     def report(self, out: str | os.PathLike[str] | None = None) -> Path:
         """Write the report of the study, one HTML page, and return its path, by default ``report.html``.
