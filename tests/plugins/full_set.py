@@ -1,6 +1,8 @@
 """All that a run with a part from outside must do: executors, a killed run, replay, shards, a study, a report.
 
-It is run by Python in a process that finds the package: ``python -m tests.plugins.full_set SCENARIO FOLDER STEP``.
+It is run by Python in a process that finds the package: ``python -m tests.plugins.full_set SCENARIO FOLDER [apart]``.
+With ``apart``, workers of a study and of Ray must find it, too; otherwise a study runs in this process, and shards are
+threads only.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +22,7 @@ from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import replay, resume, simulate
 from gossiprec.models import MODELS
+from gossiprec.study.api import study
 from tests.emulation.ended_early import Patient, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
@@ -35,13 +39,16 @@ class Killed(Patient):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def begin(scenario, folder):
-    """Begin a run and be killed."""
-    simulate(scenario, out=folder / "killed", progress=Killed())
-
-
-def check(scenario, folder):
-    """Check all that a whole run and the killed one must do."""
+def check(scenario, folder, *, apart=False):
+    """Check all that a whole run and a killed one must do."""
+    begun = os.fork()  # a process of its own, without imports of its own
+    if not begun:
+        try:
+            simulate(scenario, out=folder / "killed", progress=Killed())
+        except BaseException:
+            traceback.print_exc()
+        os._exit(1)
+    assert os.WTERMSIG(os.waitpid(begun, 0)[1]) == signal.SIGKILL
     whole = simulate(scenario, out=folder / "whole")
     assert outcome(resume(folder / "killed").path) == outcome(whole.path)
     again = replay(whole.path)
@@ -52,7 +59,8 @@ def check(scenario, folder):
     for name in EXECUTORS[: 2 if kernels is None else 3]:
         run = simulate({**scenario, "executor": {"name": name, "threads": 1}}, out=folder / name)
         assert (run.path / "positions.csv").exists() == (whole.path / "positions.csv").exists()
-        assert run.manifest["inputs"] == whole.manifest["inputs"]
+        for key in ("inputs", "log_digest"):
+            assert run.manifest[key] == whole.manifest[key]
         ours, theirs = run.metrics, whole.metrics
         assert ours["metric"].tolist() == theirs["metric"].tolist()
         rates = np.char.startswith(
@@ -64,7 +72,7 @@ def check(scenario, folder):
 
     shards = simulate(divided(scenario, 2), out=folder / "shards", make_shard_group=Threads)
     assert told(shards.path) == told(whole.path)
-    if importlib.util.find_spec("ray") is not None:
+    if apart and importlib.util.find_spec("ray") is not None:
         local = divided(scenario, 2)
         local["executor"]["address"] = "local"
         assert told(simulate(local, out=folder / "ray").path) == told(whole.path)
@@ -78,11 +86,14 @@ def check(scenario, folder):
     announced = dict.fromkeys(measure for name in attacks for measure in ATTACKS[name].measures)
     due = {*measures, *(announced.keys() & reported)}
     measures += announced
-    study = {"name": "both", "base": "scenario.json", "seeds": 2, "measures": measures}
-    study["axes"] = {"loss": {"values": {"none": {}, "some": {"network.loss": 0.2}}}}
-    (folder / "study.yaml").write_text(json.dumps(study))
-    command = ["study", str(folder / "study.yaml"), "--out", str(folder / "study"), "--jobs", "1"]
-    assert exit_code(command) == 0
+    asked = {"name": "both", "base": "scenario.json", "seeds": 2, "measures": measures}
+    asked["axes"] = {"loss": {"values": {"none": {}, "some": {"network.loss": 0.2}}}}
+    (folder / "study.yaml").write_text(json.dumps(asked))
+    if apart:
+        command = ["study", str(folder / "study.yaml"), "--out", str(folder / "study"), "--jobs", "1"]
+        assert exit_code(command) == 0
+    else:
+        assert study(folder / "study.yaml", out=folder / "study").status == "complete"
     with (folder / "study" / "table.csv").open() as file:
         assert due <= {row["measure"] for row in csv.DictReader(file) if row["value"]}
     for made in ("whole", "study"):
@@ -94,6 +105,4 @@ def check(scenario, folder):
 
 
 if __name__ == "__main__":
-    {"begin": begin, "check": check}[sys.argv[3]](
-        json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2])
-    )
+    check(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), apart=sys.argv[3:] == ["apart"])

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -44,15 +41,9 @@ check_policy(POLICIES["own-items"])
 check_policy(POLICIES["pairwise-masks"])
 check_protocol(PROTOCOLS["offers"], {"wakes": 5})
 """
-DIVIDED = """
-import json
-from gossiprec import simulate
-from tests.emulation.sharded import Threads, divided
-simulate(divided(json.load(open("mine.json")), 2), out="divided", make_shard_group=Threads)
-"""
 IN_PARTS = {
-    "own-items": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 30},
-    "pairwise-masks": {"name": "fedavg", "rounds": 30, "participation": 0.5, "merge": "mean"},
+    "own-items": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8},
+    "pairwise-masks": {"name": "fedavg", "rounds": 8, "participation": 0.5, "merge": "mean"},
 }
 
 
@@ -64,6 +55,14 @@ def environment(tmp_path_factory):
     subprocess.run([*pip, "--target", str(site), str(FOLDER)], check=True, capture_output=True, timeout=300)
     path = os.pathsep.join([str(site), str(ROOT)])
     return {**os.environ, "PYTHONPATH": path}
+
+
+def full_set(environment, tmp_path, *more):
+    """Run on every executor, killed and resumed, replayed, on two shards, in a study, and in a report."""
+    whole = ("-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path), *more)
+    assert run(environment, *whole).endswith("all done\n")
+    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
+    assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
 
 
 def run(environment, *arguments, cwd=None):
@@ -121,10 +120,7 @@ def test_a_model_and_groups_of_users_do_all_that_runs_must_do(environment, tmp_p
         "groups": [{"by": "gender"}, {"by": "activity", "parts": 2}],
     }
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    full_set = ("-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path))
-    begun = subprocess.run([sys.executable, *full_set, "begin"], env=environment, check=False)
-    assert begun.returncode == -signal.SIGKILL
-    assert run(environment, *full_set, "check").endswith("all done\n")
+    full_set(environment, tmp_path)
     assert {"hr@5[gender=f]", "hr@5[activity=2]"} <= set(
         json.loads((tmp_path / "whole" / "summary.json").read_text())["utility"]
     )
@@ -161,64 +157,16 @@ def test_a_protocol_that_answers_passes_the_full_set(environment, tmp_path):
     scenario = often(protocol=protocol, network=network, training={"eps": 1e-3})
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
 
-    def step(name):
-        command = [sys.executable, "-m", "tests.plugins.full_set", "mine.json", ".", name]
-        return subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-
-    assert step("begin").returncode == -signal.SIGKILL
-    done = step("check")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("all done\n")
-    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
-    assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
+    full_set(environment, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", IN_PARTS)
 def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_path, policy):
-    """Run on every executor, killed and resumed, replayed, on two Ray shards, in a study, and in a report."""
-    scenario = tiny(
-        policies=[{"name": policy, "nodes": "all"}],
-        protocol=IN_PARTS[policy],
-        checkpoint={"minutes": 1e-9},
-    )
+    policies = [{"name": policy, "nodes": "all"}]
+    scenario = often(policies=policies, protocol=IN_PARTS[policy], executor={"name": "reference"})
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
-
-    def command(*arguments):
-        return run(environment, "-m", "gossiprec", *arguments, cwd=tmp_path)
-
-    def digest(name):
-        return json.loads((tmp_path / name / "manifest.json").read_text())["log_digest"], *(
-            (tmp_path / name / table).read_bytes() for table in ("metrics.csv", "attacks.csv")
-        )
-
-    command("simulate", "mine.json", "--out", "reference")
-    for executor in ("batched", "fused"):
-        command("simulate", "mine.json", "--out", executor, "--set", f"executor.name={executor}")
-        assert digest(executor)[0] == digest("reference")[0]
-    run(environment, "-c", DIVIDED, cwd=tmp_path)
-    assert digest("divided") == digest("reference")
-    if find_spec("ray"):
-        ray = ["executor.name=ray", "executor.inner=reference", "executor.shards=2"]
-        command("simulate", "mine.json", "--out", "on_ray", *(part for key in ray for part in ("--set", key)))
-        assert digest("on_ray") == digest("reference")
-    program = [sys.executable, "-m", "gossiprec", "simulate", "mine.json", "--out", "killed"]
-    with subprocess.Popen(program, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL) as begun:
-        while begun.poll() is None and not list((tmp_path / "killed" / "checkpoints").glob("*.ckpt")):
-            time.sleep(0.01)
-        begun.kill()
-    command("resume", "killed")
-    assert digest("killed") == digest("reference")
-    command("replay", "reference")
-    study = {"name": "mine", "base": "mine.json", "seeds": 2, "measures": ["hr@5"]}
-    (tmp_path / "study.json").write_text(
-        json.dumps({**study, "axes": {"dim": {"key": "model.dim", "values": [4, 8]}}})
-    )
-    command("study", "study.json", "--out", "study")
-    command("report", "reference")
-    assert list(tmp_path.glob("reference/**/*.html"))
+    full_set(environment, tmp_path, *(["apart"] if policy == "own-items" else []))
 
 
 PROBES = [{"name": "probe", "nodes": [1, 4, 7]}]
@@ -242,18 +190,10 @@ WHOLE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_it_does_all_that_runs_must_do(environment, tmp_path, name):
-    """Run on every executor, killed and resumed, replayed, on two shards, in a study, and in a report."""
     observers = [{"name": "top-items"}] if name == "public-data" else []
     scenario = often(observers=observers, **WHOLE[name])
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    whole = [sys.executable, "-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path)]
-    begun = subprocess.run([*whole, "begin"], env=environment, capture_output=True, check=False)
-    assert begun.returncode == -signal.SIGKILL
-
-    assert run(environment, *whole[1:], "check").endswith("all done\n")
-
-    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
-    assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
+    full_set(environment, tmp_path)
 
 
 def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
