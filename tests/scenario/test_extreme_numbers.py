@@ -17,6 +17,7 @@ import yaml
 from gossiprec.base.errors import GossipRecError
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import estimate_run
+from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.schema import json_schema
 
@@ -60,6 +61,7 @@ BASES = {
     "training": (GOSSIP, CLIENTS, CENTRAL),
     "network": (GOSSIP, FEDAVG),
 }
+LENGTHS = ("wakes", "rounds", "epochs")
 LEFT_OUT = ("$schema", "preset", "plots", "name")
 
 
@@ -134,6 +136,11 @@ def scenario(base, section, value):
     own = base.get(section)
     if isinstance(own, dict) and isinstance(value, dict) and own.get("name") == value.get("name"):
         value = {**own, **value}
+    elif section == "protocol":  # as short as those of the bases
+        value = {
+            **{key: 2 for key in LENGTHS if key in PROTOCOLS[value["name"]].Options.model_fields},
+            **value,
+        }
     return {**base, section: value}
 
 
