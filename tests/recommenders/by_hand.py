@@ -24,8 +24,11 @@ def residual(z, label):
     return (1 - label) * sigmoid(z) - label * sigmoid(-z)
 
 
-def gradient(p, items, labels, *, summed):
-    """Return the gradient of L_rec: of a client's ``user``, the rows of its ``items``, and the layers."""
+def gradient(p, items, labels, *, summed=False, last_only=False):
+    """Return the gradient of L_rec: of a client's ``user``, the rows of its ``items``, and the layers.
+
+    With `last_only` an item's row has the gradient of the last of its samples.
+    """
     rows = p["items"][items]
     values = [np.concatenate([np.tile(p["user"], (len(items), 1)), rows], axis=1)]
     for k, (matrix, offset) in enumerate(p["layers"]):
@@ -37,7 +40,10 @@ def gradient(p, items, labels, *, summed):
         layers.insert(0, (pull.T @ below, pull.sum(0)))
         pull = (pull @ matrix) * ((below > 0) if below is not values[0] else 1)
     dim, slopes = len(p["user"]), np.zeros_like(p["items"])
-    np.add.at(slopes, items, pull[:, dim:])
+    if last_only:
+        slopes[items] = pull[:, dim:]
+    else:
+        np.add.at(slopes, items, pull[:, dim:])
     return {"user": pull[:, :dim].sum(0), "items": slopes, "layers": layers}
 
 
@@ -121,9 +127,14 @@ class Loop:
 
     def client(self, node):
         """Return what a client answers: the items that it touched, and its changes."""
+        if self.run.attackers and node >= self.run.attackers[0].nodes[0]:
+            return self.poisoner(node)
         training, work = self.work.training, self.work
         drawn = work.feed.samples(
-            node, update=int(self.updates[node]), negatives=training.negatives, seed=work.seed
+            node,
+            update=training.negatives_update(int(self.updates[node])),
+            negatives=training.negatives,
+            seed=work.seed,
         )
         items, labels = drawn["items"].astype(int), drawn["labels"].astype(float)
         table, layers = self.tables(self.version)
@@ -141,6 +152,26 @@ class Loop:
         touched[items] = True
         changed = [p["layers"][k][j] - layers[k][j] for k in range(len(layers)) for j in range(2)]
         return touched, p["items"] - table, np.concatenate([part.ravel() for part in changed])
+
+    def poisoner(self, node):
+        """Return the message of A-hum: the mean gradient over users that have learnt to dislike the targets."""
+        targets, options = self.run.attackers[0].targets, self.run.attackers[0].choice.options
+        table, layers = self.tables(self.version)
+        push, rate = int(self.updates[node]), self.work.training.learning_rate
+        self.updates[node] += 1
+        rows, rest = np.zeros_like(table), np.zeros(len(self.version) - table.size)
+        drawn = generator(self.scenario.seed, "poison", node, push).normal(
+            0, options.std, (options.users, table.shape[1])
+        )
+        for user in drawn.astype(np.float32).astype(float):
+            p = {"user": user, "items": table, "layers": layers}
+            for _ in range(options.steps):
+                p["user"] = p["user"] - options.rate * gradient(p, targets, np.zeros(len(targets)))["user"]
+            found = gradient(p, targets, np.ones(len(targets)))
+            rows -= rate * found["items"] / options.users
+            flat = [part.ravel() for pair in found["layers"] for part in pair]
+            rest -= rate * np.concatenate(flat) / options.users
+        return np.isin(np.arange(len(table)), targets), rows, rest
 
     def step(self, p, slopes, moments, node):
         """Take an optimizer step."""
@@ -164,6 +195,8 @@ class Loop:
         recommender = self.work.recommender
         if recommender is None:
             return found
+        if type(recommender).__name__ == "LastRepeat":
+            return gradient(p, items, labels, summed=summed, last_only=True)
         options = recommender.options
         assert options.user_weight == 0
         assert options.item_view_scale == "learning-rate"

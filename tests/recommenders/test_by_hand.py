@@ -17,9 +17,13 @@ STEP = {"name": "cl4fedrec", "item_view_scale": "learning-rate", "user_weight": 
 ADAM = {"optimizer": "adam", "learning_rate": 0.001, "batch_size": "full", "local_epochs": 3}
 SGD = {"optimizer": "sgd", "learning_rate": 0.01, "batch_size": "full", "local_epochs": 1}
 MEDIAN = {"name": "median", "over": "touched", "rescale": "n"}
+POISONED = {
+    "recommender": {"name": "last-repeat"}, "attackers": [{"name": "a-hum", "number": 3, "std": 0.5, "rate": 0.5}],
+}  # fmt: skip
 RUNS = {
     "FedNCF": ({}, ADAM, "touched-mean"),
     "CL4FedRec, Adam": ({"recommender": STEP}, ADAM, "touched-mean"),
+    "poisonfeddlrs": (POISONED, {**SGD, "negatives_drawn": "once"}, "sum"),
     "CL4FedRec, summed gradients": ({"recommender": {**STEP, "item_loss": "sum"}}, SGD, "sum"),
 }
 
