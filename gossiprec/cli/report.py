@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -29,13 +30,17 @@ from gossiprec.base.errors import LogError
     metavar="[SECONDS]",
     help="Rewrite the page every SECONDS (default 10) until no run or study is in progress.",
 )
-def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> None:
+@click.option(
+    "--runs", "with_runs", is_flag=True,
+    help="Also write the pages of the runs of each STUDY that have none, so that its page links to them.",
+)  # fmt: skip
+def report(folders: tuple[Path, ...], out: Path | None, watch: float | None, with_runs: bool) -> None:
     """Write an HTML report of runs and studies: one self-contained file.
 
     \b
     gossiprec report runs/rand-gossip-s1
     gossiprec report runs/rand-gossip-s1 runs/fedavg-s1 --out both.html
-    gossiprec report studies/churn
+    gossiprec report studies/churn --runs                also a page for each of its runs
     gossiprec report runs/rand-gossip-s1 --watch 30      while the run is in progress
     """  # noqa: D301
     from gossiprec.report.page import is_in_progress, write_report
@@ -47,6 +52,8 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
             f"{path}: found {found}; expected .html, because a report is HTML; use "
             f"{path.with_suffix('.html').name}"
         )
+    if with_runs:
+        _write_pages_of_runs(folders)
     in_progress = watch is not None and is_in_progress(folders)
     write_report(folders, path, reload_s=watch if in_progress else None)
     click.echo(path)
@@ -54,3 +61,18 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
         time.sleep(watch)
         in_progress = is_in_progress(folders)
         write_report(folders, path, reload_s=watch if in_progress else None)
+
+
+def _write_pages_of_runs(folders: Iterable[Path]) -> None:
+    """Write the pages of finished runs that are missing or older than the run, and report progress to stderr."""
+    from gossiprec.report.page import write_report
+
+    runs = [path.parent for folder in folders for path in sorted(folder.glob("runs/*/summary.json"))]
+    late = [run for run in runs if _is_older(run / "report.html", run / "summary.json")]
+    for number, run in enumerate(late, 1):
+        click.echo(f"page {number} of {len(late)}: {run / 'report.html'}", err=True)
+        write_report([run], run / "report.html")
+
+
+def _is_older(page: Path, result: Path) -> bool:
+    return not page.is_file() or page.stat().st_mtime < result.stat().st_mtime

@@ -185,9 +185,7 @@ def write_figure(
     """
     base, kinds = _asked(stem)
     contents = {"csv": csv_bytes(header, rows)}
-    with house_style():
-        figure = apply_options(draw())
-        contents |= {kind: _picture(figure, kind, _SILENT[kind]) for kind in kinds}
+    contents |= picture_bytes(draw, kinds)
     with wrap_write_errors(base.parent):
         base.parent.mkdir(parents=True, exist_ok=True)
     files = {base.with_name(f"{base.name}.{end}"): content for end, content in contents.items()}
@@ -202,6 +200,13 @@ def _asked(stem: Path) -> tuple[Path, tuple[str, ...]]:
     if kind in _OTHER_FORMATS:
         raise LogError(f"{stem}: found .{kind}; expected png, svg or pdf (without a suffix: png and svg)")
     return (stem.with_suffix(""), (kind,)) if kind in _SILENT else (stem, ("png", "svg"))
+
+
+def picture_bytes(draw: Callable[[], Figure], kinds: Iterable[str]) -> dict[str, bytes]:
+    """Return the figure in the house style, drawn once, in formats such as ``svg``."""
+    with house_style():
+        figure = apply_options(draw())
+        return {kind: _picture(figure, kind, _SILENT[kind]) for kind in kinds}
 
 
 def _picture(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:

@@ -233,6 +233,24 @@ class NetworkGraph:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture that is drawn already, with its numbers.
+
+    Attributes
+    ----------
+    title : str
+    svg : str
+        The picture in base64.
+    table : TableBlock
+    """
+
+    tag: ClassVar[str] = "picture"
+    title: str
+    svg: str
+    table: TableBlock
+
+
+@dataclass(frozen=True)
 class BlockChoice:
     """Blocks of which the reader sees one, chosen by name."""
 
@@ -241,7 +259,7 @@ class BlockChoice:
     blocks: Mapping[str, Any]
 
 
-Block = TextParagraphs | Tiles | Chart | TableBlock | IntervalChart | NetworkGraph | BlockChoice
+Block = TextParagraphs | Tiles | Chart | TableBlock | IntervalChart | NetworkGraph | Picture | BlockChoice
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The page in a real browser: it draws without a complaint, its controls work, and it asks no network for anything."""
 
+from xml.etree import ElementTree
+
 import pytest
 
 from gossiprec.report.page import write_report
@@ -233,3 +235,28 @@ def test_a_study_shows_differences_with_their_intervals(study):
         return [".track[aria-label]", ".apart"].map((one) => spans.querySelectorAll(one).length);
     """)
     assert told == [4, 4]
+
+
+def test_every_figure_of_a_study_is_saved_as_a_picture_and_as_numbers(study):
+    told = study.ask("""
+        const made = []; URL.createObjectURL = (blob) => { made.push(blob); return "#"; };
+        const texts = () => Promise.all(made.splice(0).map((one) => one.text()));
+        const press = async (name) => {
+          for (const one of document.querySelectorAll("figure button")) if (one.textContent === name) one.click();
+          return await texts();
+        };
+        return [document.querySelectorAll("figure").length, await press("Save as SVG"), await press("Save as CSV")];
+    """)
+    figures, pictures, tables = told
+    assert len(pictures) == len(tables) == figures == 3
+    for picture in pictures:
+        ElementTree.fromstring(picture)
+        assert "var(--" not in picture
+    assert all("," in table.splitlines()[0] and len(table.splitlines()) > 1 for table in tables)
+
+
+def test_points_of_a_study_have_their_names_beside_them(study):
+    named = study.ask(
+        'return [...named("figure.chart", "against").querySelectorAll("svg text")].map((one) => one.textContent)'
+    )
+    assert sum("fanout" in text for text in named) >= 4

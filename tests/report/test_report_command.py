@@ -45,8 +45,18 @@ def test_runs_and_studies_share_a_page(tmp_path):
     write_study(tmp_path / "s")
     assert invoke(tmp_path / "r", tmp_path / "s", "--out", tmp_path / "p.html").exit_code == 0
     found = titles(tmp_path / "p.html")
-    assert found[0] == "Study s"
+    assert found[:2] == ["The answer", "Study s"]
     assert "Runs" in found
+
+
+def test_pages_of_the_runs_of_a_study_are_written_once_and_linked(tmp_path):
+    folder = write_study(tmp_path / "s")
+    write_run(folder / "runs" / "r")
+    first, second = invoke(folder, "--runs"), invoke(folder, "--runs")
+    assert "page 1 of 1" in first.stderr
+    assert second.stderr == ""
+    runs = data_in((folder / "report.html").read_bytes())["sections"][-1]["blocks"][0]
+    assert runs["rows"][0][3] == ["r", "runs/r/report.html"]
 
 
 def test_a_folder_of_something_else_raises_the_error_that_the_command_line_prints(tmp_path):

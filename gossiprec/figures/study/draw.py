@@ -247,6 +247,13 @@ FIRST = "lines"
 """Kind of figure that is drawn by default."""
 
 
+def own_picture(table: StudyTable) -> Drawing:
+    """Return the table of the figure that the study file names (by default of the first kind), and what draws it."""
+    options = dict(table.picture)
+    kind, where = options.pop("kind", None) or FIRST, options.pop("where", None)
+    return KINDS[kind](table.restrict_to(where or {}), StudyFigureOptions(**options))
+
+
 def draw(
     folder: Path,
     out_stem: Path | None = None,
@@ -279,9 +286,7 @@ def draw(
     table = read_study(folder)
     requested = choice or StudyFigureOptions()
     if kind is None and requested == StudyFigureOptions() and not where:
-        options = dict(table.picture)
-        kind, where = options.pop("kind", None), options.pop("where", None)
-        requested = StudyFigureOptions(**options)
+        return write_figure(out_stem or folder / (table.picture.get("kind") or FIRST), *own_picture(table))
     kind = kind or FIRST
     if requested.to and kind != "paired":
         raise LogError(

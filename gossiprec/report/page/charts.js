@@ -1,5 +1,7 @@
 // Lines, steps and dots, drawn by Observable Plot.
 
+/** Number of points up to which each has its name beside it. */
+const MOST_NAMES = 20;
 const DASHES = ["", "7 2", "7 2 2 2", "3 2", "10 3"];
 /** Return the colour of a series. */
 const colourOf = (series, place) => (series.faint && series.colour === null ? "var(--faint)" : `var(--c${(series.colour ?? place) % 7})`);
@@ -36,6 +38,13 @@ function seriesMarks(block, series, place, points) {
   if (kind === "dot") {
     const many = points.length > 60;
     marks.push(Plot.dot(points, { x: "x", y: "y", r: many ? 2.5 : 4.5, stroke, strokeOpacity: many ? 0.5 : 1, strokeWidth: 1.5, fill: (point) => (point.hollow ? "var(--ground)" : stroke), fillOpacity: many ? 0.35 : 1 }));
+    const named = points.filter((point) => point.text);
+    if (named.length && named.length <= MOST_NAMES) {
+      const middle = d3.mean(d3.extent(points, (point) => point.x));
+      for (const [side, textAnchor, dx] of [[(point) => point.x <= middle, "start", 7], [(point) => point.x > middle, "end", -7]]) {
+        marks.push(Plot.text(named.filter(side), { x: "x", y: "y", text: "text", textAnchor, dx, dy: -8, fontSize: 11, fill: "currentColor", stroke: "var(--ground)", strokeWidth: 3 }));
+      }
+    }
   } else {
     marks.push(Plot.line(points, { ...look, curve: kind === "step" ? "step-after" : "linear" }));
     if (points.length <= 12 && !series.faint && kind === "line") marks.push(Plot.dot(points, { x: "x", y: "y", r: 3, fill: stroke }));
@@ -109,6 +118,7 @@ function drawChart(block) {
     const table = point && block.details[point.text];
     if (table) opened.replaceChildren(drawTable(table));
   };
+  const exported = () => svgText(svg, block.title, block.series.length < 2 ? [] : block.series.map((series, at) => ({ name: series.name, colour: colourOf(series, at) })).filter((_, at) => !hidden.has(at)));
   const legend = block.series.length < 2 ? null : el("div", { class: "legend", role: "group", "aria-label": "Lines shown" },
     ...block.series.map((series, at) => {
       const button = el("button", { type: "button", "aria-pressed": "true", click: () => {
@@ -121,7 +131,8 @@ function drawChart(block) {
   const figure = el("figure", { class: "chart" }, block.title ? el("figcaption", {}, block.title) : null,
     el("div", { class: "controls" }, clock?.node, legend), picture, said,
     Object.keys(block.upright).length ? el("p", { class: "note" }, `Dotted upright: ${Object.keys(block.upright).join(", ")}.`) : null,
-    block.note ? el("p", { class: "note" }, block.note) : null, opened, numbersOf(block));
+    block.note ? el("p", { class: "note" }, block.note) : null, opened,
+    el("div", { class: "controls" }, saveSvgButton(block.title || block.y.label, exported), saveCsvButton(chartTable(block))), numbersOf(block));
   onWidth(picture, draw);
   return figure;
 }

@@ -103,6 +103,6 @@ function drawGraph(block) {
   paint();
   requestAnimationFrame(layOut);
   return el("figure", { class: "network" }, el("figcaption", {}, block.title),
-    el("div", { class: "controls" }, measure.node, attack?.node, el("span", { class: "control" }, el("label", { for: number.id }, "Node"), number), button("Zoom in", 1.5), button("Zoom out", 1 / 1.5)),
+    el("div", { class: "controls" }, measure.node, attack?.node, el("span", { class: "control" }, el("label", { for: number.id }, "Node"), number), button("Zoom in", 1.5), button("Zoom out", 1 / 1.5), saveSvgButton(block.title, () => svg.node())),
     el("div", { class: "beside" }, el("div", {}, svg.node(), key), about), el("p", { class: "note" }, block.note));
 }

@@ -9,6 +9,7 @@ const DRAW = {
   spans: drawSpans,
   chart: drawChart,
   graph: drawGraph,
+  picture: drawPicture,
   choice: drawChoice,
 };
 

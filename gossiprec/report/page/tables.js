@@ -28,10 +28,53 @@ function csvText(table) {
 }
 
 /** Save text as a file, without asking any network. */
-function saveText(name, text) {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+function saveText(name, text, type = "text/csv") {
+  const address = URL.createObjectURL(new Blob([text], { type }));
   el("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+/** Return the button that saves a table as CSV. */
+function saveCsvButton(table) {
+  return el("button", { type: "button", click: () => saveText(`${slug(table.title) || "table"}.csv`, csvText(table)) }, "Save as CSV");
+}
+
+/** Return a picture of the page as a file of its own, in the page's present colours, with a title and named colours above it. */
+function svgText(svg, title = "", names = []) {
+  const copy = svg.cloneNode(true), style = getComputedStyle(svg);
+  const box = svg.viewBox.baseVal, width = box.width || svg.clientWidth, height = box.height || svg.clientHeight;
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.setAttribute("width", width);
+  const above = 20 * ((title ? 1 : 0) + names.length);
+  copy.setAttribute("height", height + above);
+  copy.setAttribute("viewBox", `${box.x} ${box.y - above} ${width} ${height + above}`);
+  [...(title ? [{ name: title, colour: "currentColor" }] : []), ...names].forEach(({ name, colour }, at) => {
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    for (const [key, value] of Object.entries({ x: box.x + 4, y: box.y - above + 15 + 20 * at, fill: colour, "font-weight": "bold", "text-anchor": "start", "font-size": 12 })) line.setAttribute(key, value);
+    line.textContent = name;
+    copy.append(line);
+  });
+  copy.style.color = style.color;
+  copy.style.fontFamily = "sans-serif";
+  copy.style.background = getComputedStyle(document.body).backgroundColor;
+  for (const tip of copy.querySelectorAll('[aria-label="tip"]')) tip.remove();
+  const text = new XMLSerializer().serializeToString(copy);
+  return text.replace(/var\((--[\w-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
+}
+
+/** Return the button that saves a picture as SVG; `picture` returns its element or its text. */
+function saveSvgButton(title, picture) {
+  return el("button", { type: "button", click: () => {
+    const found = picture();
+    saveText(`${slug(title) || "picture"}.svg`, typeof found === "string" ? found : svgText(found), "image/svg+xml");
+  } }, "Save as SVG");
+}
+
+/** Draw a picture block: a picture that was drawn before, with its numbers. */
+function drawPicture(block) {
+  const image = el("img", { src: `data:image/svg+xml;base64,${block.svg}`, alt: block.title });
+  const text = () => new TextDecoder().decode(Uint8Array.from(atob(block.svg), (letter) => letter.charCodeAt(0)));
+  return el("figure", { class: "picture" }, image, el("div", { class: "controls" }, saveSvgButton(block.title, text), saveCsvButton(block.table)));
 }
 
 /** Draw a table block. */
@@ -59,7 +102,7 @@ function drawTable(table) {
     fill();
   };
   const more = el("button", { type: "button", click: () => { all = true; more.remove(); fill(); } }, `Show all ${numberText(table.rows.length)} rows`);
-  const save = el("button", { type: "button", click: () => saveText(`${slug(table.title) || "table"}.csv`, csvText(table)) }, "Save as CSV");
+  const save = saveCsvButton(table);
   fill();
   const scroll = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": table.title || "table" },
     el("table", {}, el("caption", {}, table.title), el("thead", {}, el("tr", {}, ...heads)), body));

@@ -41,7 +41,7 @@ def _decorator(kind: str, order: int) -> Callable[[MakeSection], MakeSection]:
 def make_sections(kind: str, subject: Any) -> Iterator[Section]:
     """Yield the sections on a subject of a kind, ``runs`` or ``study``, in order."""
     for module in pkgutil.iter_modules(__path__):
-        if kind == "study" or module.name != "study":
+        if kind == "study" or not module.name.startswith("study"):
             importlib.import_module(f"{__name__}.{module.name}")
     for _, section in sorted(_SECTIONS[kind].items()):
         made = section(subject)
