@@ -207,6 +207,10 @@ def position(*runs: Any, **choice: Any) -> None:
     metavar="AXIS=VALUE",
     help="Baseline of the figure `paired` (repeatable).  [default: the study's baseline]",
 )
+@click.option(
+    "--scale", default="auto", show_default=True, metavar="auto|percent|guessing",
+    help="Draw lines of attacks in percent, or in multiples of what guessing finds; auto: if that varies along x.",
+)  # fmt: skip
 @click.option("--where", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value (repeatable).")
 @_out("KIND inside FOLDER")
 @_looks

@@ -106,12 +106,19 @@ def _row(run: Run) -> RunRow:
         "seed": manifest.get("seed", scenario.get("seed")),
         "status": run.status,
         "utility": first and f"{first[0]} {_text(first[1])}",
-        "best attack": best and f"{100 * best['max_aac']:.1f} % {best['observer']}, {best['relevance']}",
+        "best attack": best and _attack_words(best),
         "date": str(manifest.get("started", ""))[:16].replace("T", " ") or None,
         "seconds": summary.get("wall_seconds"),
     }
     results = utility | ({"max_aac": best["max_aac"]} if best else {})
     return RunRow(run.path, facts, results, {k: v for k, v in scenario.items() if k not in LABELS})
+
+
+def _attack_words(best: Mapping[str, Any]) -> str:
+    """Return the highest accuracy of an attack, the accuracy at the last report, and its labels."""
+    last = best.get("last_aac")
+    words = f"{100 * best['max_aac']:.1f} %" + (f" (last {100 * last:.1f} %)" if last is not None else "")
+    return f"{words} {best['observer']}, {best['relevance']}"
 
 
 def read_scenario(path: Path) -> dict[str, Any]:

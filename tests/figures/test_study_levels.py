@@ -5,10 +5,12 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
+from gossiprec.base.errors import LogError
 from gossiprec.figures.study.estimates import AT_MOST, GUESSING, POPULARITY, collect_levels
 from gossiprec.figures.study.paired_differences import differences_to_baseline
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import read_study
+from gossiprec.figures.style import house_style
 from gossiprec.study.study_table import write_study_table
 from tests.figures.drawn_studies import figure_of, legend, titles, with_levels, write_study
 
@@ -148,7 +150,7 @@ def test_measures_of_different_scale_have_panels_of_their_own(tmp_path):
     figure = figure_of(tmp_path, by="measure", x="fanout", y=["bytes.sent", "virtual_time", "max_aac"])
     labels = {axes.get_ylabel().replace("\n", " ") for axes in figure.axes}
     assert {"bytes sent", "virtual time (mean wake periods)", "share (%)"} == labels
-    figure.canvas.draw()
+    figure.draw_without_rendering()
     (of_bytes, *_) = (axes for axes in figure.axes if axes.get_ylabel() == "bytes sent")
     assert of_bytes.yaxis.get_major_formatter()(4e6) == "4 M"
 
@@ -169,3 +171,21 @@ def test_a_front_names_points_that_others_beat(tmp_path):
     assert sum("fanout" in text for text in texts) == 6
     beaten = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
     assert len(beaten) >= 2
+
+
+def test_where_guessing_varies_lines_are_multiples_of_it(tmp_path):
+    bounded(tmp_path, guess=lambda row: 0.05 / row["fanout"] ** 2)
+    figure = figure_of(tmp_path, x="fanout", y=SINGLE)
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylabel().replace("\n", " ") == "highest attack accuracy (times guessing)"
+    ring = axes.lines[0].get_ydata()
+    assert list(ring) == pytest.approx([(0.1 * f + 0.02) * f**2 / 0.05 for f in (1, 2, 5)])
+    assert any(list(line.get_ydata()) == pytest.approx([1.0] * 3) for line in axes.lines)
+    with house_style():
+        figure.draw_without_rendering()
+        assert axes.yaxis.label.get_window_extent().x0 >= 0  # no label is cut off
+    percent = figure_of(tmp_path, x="fanout", y=SINGLE, scale="percent").axes[0]
+    assert percent.get_ylabel().replace("\n", " ") == "highest attack accuracy (%)"
+    with pytest.raises(LogError, match="--scale: found 'log'; expected one of auto, percent, guessing"):
+        figure_of(tmp_path, x="fanout", y=SINGLE, scale="log")

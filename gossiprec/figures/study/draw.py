@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from gossiprec.base.errors import LogError
 from gossiprec.figures import style
@@ -20,8 +21,11 @@ from gossiprec.figures.figure_files import write_figure
 from gossiprec.figures.study.estimates import MeanEstimate, describe_intervals, describe_seeds
 from gossiprec.figures.study.paired_differences import paired_differences
 from gossiprec.figures.study.panels import (
+    LOG_TIMES,
     MEASURE,
     MOST_TICKS,
+    SCALES,
+    TIMES,
     Drawing,
     RowLabels,
     SeriesPanel,
@@ -42,6 +46,7 @@ from gossiprec.figures.study.panels import (
     select_axes,
     series_styles,
     shared_limits,
+    times_guessing,
 )
 from gossiprec.figures.study.pareto_front import pareto_front
 from gossiprec.figures.study.quantity import Label, format_label
@@ -60,9 +65,11 @@ def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     by = [] if choice.by == MEASURE else [name for name in others if name in varying]
     panels = make_panels(table, quantities, [x, *by])
     lines_by = choice.by if choice.by == MEASURE else by[0] if by else None
-    return *estimate_rows(table, panels), lambda: _figure(
-        table, make_series_panels(table, panels, x, lines_by), x
-    )
+    if choice.scale not in SCALES:
+        raise LogError(f"--scale: found {choice.scale!r}; expected one of {', '.join(SCALES)}")
+    scale = choice.scale if lines_by != MEASURE else "percent"
+    parts = [times_guessing(part, scale) for part in make_series_panels(table, panels, x, lines_by)]
+    return *estimate_rows(table, panels), lambda: _figure(table, parts, x)
 
 
 def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
@@ -75,17 +82,25 @@ def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
         label for label in table.axis_values(x) if any(label in s.points for p in parts for s in p.series)
     ]
     counts = [estimate.n for part in parts for estimate in part.estimates]
+    about = (
+        " What guessing finds varies, so values are multiples of it."
+        if any(TIMES in p.unit for p in parts)
+        else ""
+    )
     if not is_numeric(labels):
         rows = RowLabels({label: format_label(label) for label in labels}, table.axis_label(x))
-        caption = describe_intervals(counts, "Points are means over seeds, and bars are")
+        caption = describe_intervals(counts, "Points are means over seeds, and bars are") + about
         return draw_rows(parts, rows, shared_limits(parts), caption)
-    caption = describe_intervals(counts, "Lines are means over seeds, and bands are")
+    caption = describe_intervals(counts, "Lines are means over seeds, and bands are") + about
     return _over_numbers(parts, labels, table.axis_label(x), caption)
 
 
 def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, caption: str) -> Figure:
     looks, scales = series_styles(parts), shared_limits(parts)
-    base = style.Margins(between_columns=0.62)
+    beside = (style.TITLE_LINE_IN + 0.12) * max(
+        style.wrap_axis_label(p.unit, PANEL_IN).count("\n") for p in parts
+    )
+    base = style.Margins(left=style.Margins().left + beside, between_columns=0.62 + beside)
     n_columns = _columns(len(parts), labels, base)
     width = style.PAGE_IN if n_columns > 1 else style.COLUMN_IN
     handles = legend_handles(parts, looks, in_rows=False, scales=scales)
@@ -98,10 +113,10 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     extra = style.TITLE_LINE_IN * max(title.count("\n") for title in titles)
     x = style.wrap_axis_label(x, inches + 0.2)
     below = style.TITLE_LINE_IN * x.count("\n")
-    margins = style.Margins(
+    margins = replace(
+        base,
         top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
         bottom=0.45 + below + style.caption_height(caption, width),
-        between_columns=base.between_columns,
         between_rows=0.78 + extra + below,
     )
     n_rows = -(-len(parts) // n_columns)
@@ -113,12 +128,26 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
         scale_x(axes, labels, x)
         _panel(axes, part, looks)
         axes.set_ylim(*scales[part.unit])
+        _set_log(axes, part)
         axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
         format_counts(axes.yaxis, scales[part.unit][1])
         axes.set_title(title, pad=5)
     legend.draw(figure, left=margins.left / width)
     style.add_caption(figure, caption)
     return figure
+
+
+def _set_log(axes: Axes, part: SeriesPanel) -> None:
+    """Give multiples of guessing that differ much a logarithmic scale, with guessing (1) on it."""
+    means = [estimate.mean for estimate in part.estimates]
+    if TIMES in part.unit and min(means) > 0 and max(means) >= LOG_TIMES * min(means):
+        axes.set_yscale("log")
+        axes.set_ylim(
+            0.85 * min(*means, 1.0), 1.2 * max(e.mean if e.n < 2 else e.high for e in part.estimates)
+        )
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> int:

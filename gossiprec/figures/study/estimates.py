@@ -96,7 +96,10 @@ def describe_seeds(counts: Iterable[int]) -> str:
     return f"n = {found[0]}" if len(found) == 1 else f"n = {found[0]}–{found[-1]}"
 
 
-NOTE = "Means over seeds ± half-width of the 95 % confidence interval (if there are several seeds)."
+NOTE = (
+    "Means over seeds ± half-width of the 95 % confidence interval (if there are several seeds). Max AAC is the "
+    "highest accuracy of all reports, which flatters an attack; last AAC is that of the last report."
+)
 
 
 class MeansTable(NamedTuple):
@@ -138,7 +141,7 @@ def _points(table: StudyTable) -> list[Point]:
 
 
 def _heading(quantity: Quantity) -> str:
-    words = {"max_aac": "max AAC"}.get(quantity.name, quantity.name)
+    words = {"max_aac": "max AAC", "last_aac": "last AAC"}.get(quantity.name, quantity.name)
     about = [str(value) for name, value in quantity.labels.items() if name in ("observer", "relevance")]
     return "\n".join([*about, f"{words} (%)" if quantity.is_share else words])
 

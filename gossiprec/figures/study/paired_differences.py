@@ -148,7 +148,7 @@ def _caption(
     caption = f"{what or 'Each point'} is compared with {against}, at the same seed and other values. {bars}"
     levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
     if levels:
-        caption += f" Differences of {' and '.join(levels)} from the baseline are marked, too."
+        caption += " Reference levels are shown as differences from the baseline, too."
     return caption[0].upper() + caption[1:]
 
 

@@ -18,6 +18,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
 from gossiprec.figures.study.estimates import (
+    GUESSING,
     LOG_FROM,
     MeanEstimate,
     ReferenceLevel,
@@ -51,6 +52,8 @@ class StudyFigureOptions:
         The other measure of a front: its utility.
     to : dict of str to str
         Reference of differences, instead of the study's baseline; values of axes as text.
+    scale : str
+        Of lines: one of :data:`SCALES`.
     """
 
     x: str | None = None
@@ -58,6 +61,7 @@ class StudyFigureOptions:
     y: str | Sequence[str] = ()
     against: str | None = None
     to: Mapping[str, str] = field(default_factory=dict)
+    scale: str = "auto"
 
     @property
     def measures(self) -> list[str]:
@@ -479,6 +483,40 @@ ROW_IN, LINE_IN = 0.19, 0.11
 """Height of a row, and the additional height per further series, in inches."""
 ASIDE = 0.62
 """Fraction of a row's height over which its series are spread."""
+
+SCALES = ("auto", "percent", "guessing")
+"""Scales of lines: in percent, in multiples of what guessing finds, or these if guessing varies along the axis."""
+VARIES = 1.05
+"""Ratio from which guessing counts as varying."""
+TIMES = "(times guessing)"
+LOG_TIMES = 5.0
+"""Ratio of multiples of guessing from which their axis is logarithmic."""
+
+
+def times_guessing(part: SeriesPanel, scale: str) -> SeriesPanel:
+    """Return a panel with multiples of what guessing finds, if these are wanted and guessing is known everywhere."""
+    known = [series.levels.get(GUESSING, {}) for series in part.series]
+    values = [value for places in known for value in places.values()]
+    whole = all(
+        places.keys() >= series.points.keys() for places, series in zip(known, part.series, strict=True)
+    )
+    if scale == "percent" or not values or not whole or min(values) <= 0:
+        return part
+    if scale == "auto" and max(values) < VARIES * min(values):
+        return part
+    series = [
+        replace(
+            one,
+            points={at: found.scaled(1 / guess[at]) for at, found in one.points.items()},
+            levels={
+                level: {at: value / guess[at] for at, value in places.items() if at in guess}
+                for level, places in one.levels.items()
+            },
+        )
+        for one, guess in zip(part.series, known, strict=True)
+    ]
+    return replace(part, unit=part.unit.replace("(%)", TIMES), is_share=False, series=series)
+
 
 Tint = Callable[[MeanEstimate], tuple[str, bool]]
 """The colour of a point, and whether it is filled."""

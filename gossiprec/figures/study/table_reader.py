@@ -21,7 +21,8 @@ PerSeed = dict[int, float]
 Values = dict[Quantity, dict[Point, PerSeed]]
 
 
-LEAST = ("upper_bound", "random_bound", "last_aac")
+LEAST = ("upper_bound", "random_bound")
+ACCURACIES = ("last_aac", "max_aac")
 """Measures that come last, because they only help to interpret others."""
 
 
@@ -203,7 +204,7 @@ def order_quantities(table: StudyTable) -> list[Quantity]:
     def rank(quantity: Quantity) -> int:
         if quantity.name in LEAST:
             return 3
-        return 0 if quantity.name == "max_aac" else 1 if "@" in quantity.name else 2
+        return 0 if quantity.name in ACCURACIES else 1 if "@" in quantity.name else 2
 
     return sorted(table.values, key=rank)
 
