@@ -189,11 +189,14 @@ def test_how_long_a_run_takes_follows_from_earlier_ones(tmp_path):
     longer = estimate_run(
         scenario.with_(protocol=load_scenario(tiny(protocol={**LONG, "wakes": 60})).protocol)
     ).duration
-    assert longer.seconds - timing.SETTING_UP_S == pytest.approx(10 * (found.seconds - timing.SETTING_UP_S))
+    took = found.seconds - timing.SETTING_UP_S
+    fixed = timing.FIXED_SHARE / 2 * took
+    assert longer.seconds - timing.SETTING_UP_S == pytest.approx(fixed + 10 * (took - fixed))
     assert longer.high / longer.low > found.high / found.low
     other = estimate_run(load_scenario(tiny(observers=[]))).duration
     assert "of other kinds" in other.by
-    assert other.high / other.low >= timing.UNLIKE**2
+    low, high = other.low - timing.SETTING_UP_LEAST_S, other.high - timing.SETTING_UP_MOST_S
+    assert high / low > 0.99 * timing.LEAST_ERROR[False] ** 2
     assert estimate_run(load_scenario(tiny(model={"name": "mf", "dim": 8}))).duration is None
     assert estimate_run(load_scenario(tiny(executor={"name": "batched"}))).duration is None
 
@@ -205,11 +208,27 @@ def test_the_run_of_the_nearest_size_tells_and_the_latest_are_kept():
     for work, seconds in ((1e3, 9.0), (1e6, 10.0), (1e9, 5000.0)):
         timing.record_timing(KIND, timing.RunTiming(work, seconds, 2))
     found = timing.predict_duration(KIND, 2e6, threads=1)
-    assert found.seconds == pytest.approx(timing.SETTING_UP_S + 40.0)
+    assert found.seconds == pytest.approx(timing.SETTING_UP_S + 0.9 + 4 * 9.1)
     assert "3 runs" in found.by
     for _ in range(timing.MOST_KEPT):
         timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
-    assert timing.predict_duration(KIND, 2e7, threads=1).seconds == pytest.approx(timing.SETTING_UP_S + 20.0)
+    assert timing.predict_duration(KIND, 2e7, threads=1).seconds == pytest.approx(
+        timing.SETTING_UP_S + 0.45 + 20 * 0.55
+    )
+
+
+def test_the_interval_covers_the_errors_of_earlier_predictions():
+    """Equal work, times that differ by a factor of 9: each is predicted by another one."""
+    for seconds in (10.0, 10.5):
+        timing.record_timing(KIND, timing.RunTiming(1e6, seconds, 1))
+    narrow = timing.predict_duration(KIND, 1e6, threads=1)
+    assert narrow.low <= 10.0 / timing.LEAST_ERROR[True] + 1
+    assert narrow.high < 30.0
+    for seconds in (10.0, 90.0, 10.0, 90.0):
+        timing.record_timing(KIND, timing.RunTiming(1e6, seconds, 1))
+    wide = timing.predict_duration(KIND, 1e6, threads=1)
+    assert wide.high >= 90.0
+    assert wide.high > 2 * narrow.high
 
 
 def test_a_run_of_a_moment_does_not_tell_how_long_a_large_one_takes():
@@ -217,7 +236,7 @@ def test_a_run_of_a_moment_does_not_tell_how_long_a_large_one_takes():
     assert timing.predict_duration(KIND, 1e9, threads=1) is None
     timing.record_timing(KIND, timing.RunTiming(1e6, 6.0, 1))
     assert timing.predict_duration(KIND, 1e9, threads=1).seconds == pytest.approx(
-        timing.SETTING_UP_S + 6000.0
+        timing.SETTING_UP_S + 0.9 + 1000 * 5.1
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import math
 import platform
+import statistics
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,17 +28,27 @@ TIMEOUT_S = 2.0
 """Seconds that a run waits for the lock on the file of rates."""
 MOST_KEPT = 8
 """Number of the latest runs of a kind of which rates are kept."""
-SURE, UNLIKE = 1.25, 4.0
-"""Factor of error, either way, of a prediction from a run of the same kind and size, and from other runs."""
+LEAST_ERROR = {True: 2.0, False: 3.0}
+"""Least factor of error, either way, of a prediction from runs of the same kind and from other kinds: on a machine with
+other work, times of equal runs differ by as much."""
+FIXED_S, FIXED_SHARE = 2.0, 0.9
+"""Seconds, and share of its time, that a run may have spent on parts that do not grow with its work."""
+COVERED = 0.95
+"""Share of earlier runs that the interval contains, if each is predicted from the others."""
+NEAREST = 5
+"""Number of runs of other kinds that predict a duration: those with the nearest work."""
 OF_AN_UPDATE = 2.0
 """Time of a local epoch without its samples, in merges."""
+ALIKE = 1.0
+"""Decades between the works of two runs up to which the error of a prediction counts for the interval of others;
+beyond, it doubles for each further factor of a hundred."""
 APART = 30.0
-"""Largest factor between the predictions from other kinds of runs at which they are used."""
+"""Largest factor of error, either way, at which a prediction is of use."""
 LONG_S, LARGER = 5.0, 30.0
 """Seconds, and ratio of sizes. A run predicts the duration of one up to this many times as large, or of any if it took
 so long itself; otherwise its time is mostly the fixed cost of a run."""
-SETTING_UP_S = 1.0
-"""Seconds of reading, preparing and writing, for any computation."""
+SETTING_UP_S, SETTING_UP_LEAST_S, SETTING_UP_MOST_S = 1.0, 0.1, 3.0
+"""Seconds of reading, preparing and writing, for any computation: expected, and the likely range."""
 
 
 class RunTiming(NamedTuple):
@@ -100,26 +112,83 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
 
     The prediction follows from the run of the same kind with the nearest work. If there is none, it follows from runs
     of other kinds that train the same model on the same executor, unless these disagree.
+
+    Notes
+    -----
+    The interval is calibrated: each recorded run is predicted from the others in the same way, and the interval is as
+    wide as it must be to contain most of them, at least a factor :data:`LEAST_ERROR` either way. It
+    covers parts of a run that do not grow with its work, such as the last scores.
     """
-    kinds = {
-        name: [rate for rate in rates if rate.seconds > LONG_S or work < LARGER * rate.work]
-        for name, rates in _read().get(platform.node(), {}).items()
-    }
-    if same := kinds.get(kind):
-        near = min(same, key=lambda rate: abs(math.log(rate.work / work)))
-        # the error doubles for a run a hundred times as large
-        error = SURE * 2.0 ** (abs(math.log10(near.work / work)) / 2)
-        seconds = _seconds(near, work, threads)
-        by = f"from {_runs(len(same))} of this kind on this machine"
-        return PredictedDuration(seconds, seconds / error, seconds * error, by)
-    others = [
-        rate for name in kinds if model_and_executor(name) == model_and_executor(kind) for rate in kinds[name]
-    ]
-    all_ = sorted(_seconds(rate, work, threads) for rate in others)
-    if not others or all_[-1] > APART * all_[0]:
+    rates = [(name, rate) for name, found in _read().get(platform.node(), {}).items() for rate in found]
+    found = _predict(rates, kind, work, threads)
+    if found is None:
         return None
-    by = f"from {_runs(len(others))} of other kinds on this machine"
-    return PredictedDuration(all_[len(all_) // 2], all_[0] / UNLIKE, all_[-1] * UNLIKE, by)
+    errors = _errors(rates)[found.is_same]
+    least = LEAST_ERROR[found.is_same]
+    error = max(least, errors[math.ceil(COVERED * len(errors)) - 1] if errors else 1.0)
+    error *= 2.0 ** (max(0.0, found.distance - ALIKE) / 2)
+    low, high = found.low / error, found.high * error
+    if high > APART**2 * low:
+        return None
+    of = "this kind" if found.is_same else "other kinds"
+    return PredictedDuration(
+        SETTING_UP_S + found.seconds,
+        SETTING_UP_LEAST_S + low,
+        SETTING_UP_MOST_S + high,
+        f"from {_runs(found.number)} of {of} on this machine",
+    )
+
+
+class _Prediction(NamedTuple):
+    """Seconds after preparation, with their range, from a number of runs of the same kind or of other kinds.
+
+    `distance` is the number of decades between the works.
+    """
+
+    seconds: float
+    low: float
+    high: float
+    is_same: bool
+    number: int
+    distance: float
+
+
+def _predict(
+    rates: Sequence[tuple[str, RunTiming]], kind: str, work: float, threads: int
+) -> _Prediction | None:
+    """Return the prediction from some runs, or None if none is comparable."""
+
+    def distance(rate: RunTiming) -> float:
+        return abs(math.log10(rate.work / work))
+
+    usable = [(name, r) for name, r in rates if r.seconds > LONG_S or work < LARGER * r.work]
+    same = [rate for name, rate in usable if name == kind]
+    alike = [r for name, r in usable if model_and_executor(name) == model_and_executor(kind)]
+    near = sorted(same, key=distance)[:1] or sorted(alike, key=distance)[:NEAREST]
+    if not near:
+        return None
+
+    def scaled(rate: RunTiming, fixed_share: float) -> float:
+        fixed = fixed_share * min(rate.seconds, FIXED_S)
+        return fixed + (rate.seconds - fixed) * work / rate.work * rate.threads / threads
+
+    middle = statistics.median(scaled(rate, FIXED_SHARE / 2) for rate in near)
+    ends = [scaled(rate, share) for rate in near for share in (0.0, FIXED_SHARE)]
+    apart = statistics.median(map(distance, near))
+    return _Prediction(middle, min(ends), max(ends), bool(same), len(same or alike), apart)
+
+
+def _errors(rates: Sequence[tuple[str, RunTiming]]) -> dict[bool, list[float]]:
+    """Return the sorted factors of error with which the runs of each kind, and of other kinds, predict each run."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for place, (kind, rate) in enumerate(rates):
+        others = [*rates[:place], *rates[place + 1 :]]
+        strangers = [(name, other) for name, other in others if name != kind]
+        for is_same, known in ((True, others), (False, strangers)):
+            found = _predict(known, kind, rate.work, rate.threads)
+            if found is not None and found.is_same is is_same and found.distance <= ALIKE:
+                errors[is_same].append(max(1.0, found.low / rate.seconds, rate.seconds / found.high))
+    return {is_same: sorted(found) for is_same, found in errors.items()}
 
 
 def _runs(number: int) -> str:
@@ -129,10 +198,6 @@ def _runs(number: int) -> str:
 def model_and_executor(kind: str) -> list[str]:
     """Return the model and the executor of a kind."""
     return kind.split(" ")[:3]
-
-
-def _seconds(rate: RunTiming, work: float, threads: int) -> float:
-    return SETTING_UP_S + rate.seconds * work / rate.work * rate.threads / threads
 
 
 def _file() -> Path:
