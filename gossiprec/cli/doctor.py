@@ -114,7 +114,7 @@ def _examine_torch(advice: list[str]) -> str:
 def _examine_extras() -> dict[str, str]:
     """Return which extras are installed, and the packages that the others lack."""
     wanted: dict[str, list[str]] = {}
-    for requirement in metadata.requires("gossiprec") or []:
+    for requirement in _requirements():
         match = _EXTRA.match(requirement)
         if match and match[1] != "gossiprec":
             wanted.setdefault(match[2], []).append(match[1])
@@ -126,6 +126,13 @@ def _examine_extras() -> dict[str, str]:
         "extras": ", ".join(extra for extra, names in lacking.items() if not names) or "none",
         "not there": f"{absent}: pip install 'gossiprec[NAME]'" if absent else "none",
     }
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("gossiprec") or []
+    except metadata.PackageNotFoundError:  # a checkout on the path
+        return []
 
 
 def _is_installed(package: str) -> bool:

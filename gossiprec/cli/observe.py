@@ -36,7 +36,7 @@ def observe(
     """Let new observers and measures see the finished run RUN.
 
     \b
-    gossiprec observe runs/rand-gossip-s1 --observers coalitions.yaml
+    gossiprec observe runs/rand-gossip-s1 --observers mine.yaml
 
     The scenario runs again with the new observers only. The results are kept if this is the same run, by the digest
     of its log and by all of its metrics: in RUN/observed/NAME, a run directory. The files of RUN do not change.

@@ -114,6 +114,8 @@ def init(name: str, force: bool) -> None:
         click.echo(f"{file}: {'written' if is_new else 'already exists, unchanged'}")
     command = "study" if one.kind == STUDIES else "simulate"
     if one.required_data is not None:
-        dataset, path = one.required_data
-        click.echo(f"this scenario reads {dataset} from {path}; to use another path: --set dataset.path=PATH")
+        dataset, path, key = one.required_data
+        click.echo(
+            f"this scenario reads {dataset} from {path}; to use another path: --set dataset.{key}=PATH"
+        )
     click.echo(f"next: gossiprec {command} {one.file}")

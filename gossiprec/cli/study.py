@@ -137,7 +137,7 @@ def study(
     gossiprec study studies/churn.yaml --jobs 2 --out studies/tonight
     gossiprec study studies/churn.yaml --dry-run
     gossiprec study studies/churn.yaml --ray auto
-    gossiprec study --search tuning.yaml
+    gossiprec study --search mine.yaml
 
     The command prints means over seeds at the end, and writes DIR/table.parquet and DIR/table.csv with one row
     per run and measure. Finished runs are not repeated: the same command continues a study that was interrupted

@@ -70,10 +70,13 @@ class BundledFile:
         return SCHEMA.sub(lambda _: str(schema_file()), text)
 
     @property
-    def required_data(self) -> tuple[str, str] | None:
-        """The required data set and its path, or None if no file is required."""
+    def required_data(self) -> tuple[str, str, str] | None:
+        """The required data set, its path and the option that names the path, or None if no file is required."""
         dataset = (yaml.safe_load(self.text) or {}).get("dataset", {})
-        return (str(dataset["name"]), str(dataset["path"])) if "path" in dataset else None
+        found = [
+            (str(dataset["name"]), str(dataset[key]), key) for key in ("path", "train") if key in dataset
+        ]
+        return found[0] if found else None
 
     @property
     def list_needed_files(self) -> list[BundledFile]:

@@ -23,6 +23,10 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def test_no_scenario_has_the_name_of_a_study():
+    assert not bundled_files("scenarios").keys() & bundled_files("studies").keys()
+
+
 @pytest.mark.parametrize(("kind", "name"), NAMES)
 def test_what_is_written_says_the_same_and_can_be_loaded_where_it_lies(kind, name, capsys):
     code, out, err = invoke(capsys, "init", name)

@@ -23,8 +23,13 @@ COME_WITH = {
     "tensorboard": "torch",
 }
 """Modules that another distribution requires."""
-REFUSED_EARLY = {"ray", "pandas", *(module for name in TRACKERS for module in TRACKERS[name].modules)}
-"""Optional modules that have a check of their own: of the executor, of ``Run.metrics.to_pandas`` and of trackers."""
+REFUSED_EARLY = {
+    "ray",
+    "pandas",
+    "optuna",
+    *(module for name in TRACKERS for module in TRACKERS[name].modules),
+}
+"""Optional modules with a check of their own: of the executor, of tables for pandas, of searches and of trackers."""
 
 
 def block(monkeypatch, top):

@@ -145,7 +145,8 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
     """Return the estimate of a run that follows from its sizes and counts."""
     extent, counts, model = inputs.extent, inputs.counts, inputs.outline.model
     scenario, protocol, executor = extent.scenario, extent.protocol, inputs.training_executor
-    threads = thread_count(scenario) if executor == "fused" else 1
+    is_threaded = executor == "fused" or scenario.protocol.name == "central"
+    threads = thread_count(scenario) if is_threaded else 1
     compiled = model.kernels() if executor == "fused" else None
     attack_inputs = AttackMemoryInputs(
         n_users=data.n_users,
