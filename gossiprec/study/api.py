@@ -22,7 +22,7 @@ from gossiprec.runs.run_files import open_to_read
 from gossiprec.study.folder import MARK, RUNS, StudyFolder, read_study_status
 from gossiprec.study.plan import make_plan
 from gossiprec.study.runner import StaleRuns, StudyProgress, StudyRunner
-from gossiprec.study.spec import load_study, with_overrides
+from gossiprec.study.spec import LoadedStudy, load_study, with_overrides
 from gossiprec.study.study_table import PARQUET
 from gossiprec.study.task import DataCache, StudyTask, TaskResult, run_task, threads_per_job
 from gossiprec.study.worker_pool import WorkerPool, leave_if_imported_by_worker
@@ -332,18 +332,24 @@ def study(
     folder.check(loaded.name)
     plan = make_plan(loaded, limit=limit)
     if loaded.file.search.method == "optuna":
-        from gossiprec.study.search import Search
-
-        search = Search(loaded, folder, stale_runs=keywords.get("stale_runs", "refuse"), limit=limit)
-        with folder.locked(loaded.name):
-            search.run()
-        return StudyResult(folder.path)
+        return _search(loaded, folder, keywords.get("stale_runs", "refuse"), limit)
     runner = StudyRunner(plan, folder, keywords.get("track", ()))
     runner.check_target()
     start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out
     with folder.locked(plan.study.name):
         todo = runner.find_unfinished(stale_runs=keywords.get("stale_runs", "refuse"))
         runner.carry_out(todo, start, keywords.get("progress") or _NoProgress())
+    return StudyResult(folder.path)
+
+
+def _search(
+    loaded: LoadedStudy, folder: StudyFolder, stale_runs: StaleRuns, limit: int | None
+) -> StudyResult:
+    """Run the trials of a search."""
+    from gossiprec.study.search import Search
+
+    with folder.locked(loaded.name):
+        Search(loaded, folder, stale_runs=stale_runs, limit=limit).run()
     return StudyResult(folder.path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.adversaries.attacks.observations import MessageIndex
 from gossiprec.base import portable
-from gossiprec.base.arrays import F32, I64
+from gossiprec.base.arrays import F32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
@@ -411,13 +411,7 @@ def _assemble(
     receivers, serving = _coordinate(components, store, rounds, meters)
     push_rounds = make_push_log(components)
     encoder = None if push_rounds is None else _make_encoder(components, executor, push_rounds, meters)
-    partial, merger = (
-        components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training),
-        None,
-    )
-    if partial.any():
-        has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))
-        merger = PartialMerger(partial, has_inbox, executor.work.arena, seed)
+    partial, merger = _make_merger(components, executor, receivers)
     return PreparedRun(
         **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
@@ -425,6 +419,17 @@ def _assemble(
         partial_merger=merger, partial_views=views, push_rounds=push_rounds, answer_rounds=rounds,
         serving=serving, shard=shard,
     )  # fmt: skip
+
+
+def _make_merger(
+    components: RunComponents, executor: Executor, receivers: Collection[int]
+) -> tuple[Bools, PartialMerger | None]:
+    """Return the nodes that send parts of models, and what merges these parts, or None if there are none."""
+    partial = components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training)
+    if not partial.any():
+        return partial, None
+    has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))
+    return partial, PartialMerger(partial, has_inbox, executor.work.arena, components.scenario.seed)
 
 
 def _coordinate(

@@ -92,18 +92,23 @@ def observe(
         again = simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
         if again.status != "complete":
             raise KeyboardInterrupt
-        difference = log_difference(run, again, True) or _metric_difference(run, again)
-        if difference:
-            changed = changed_surroundings(run, again, scenario_plugins(scenario))
-            raise LogError(
-                f"{run.path}: the second run is not the same: {difference}; expected equal results; "
-                + (f"restore what changed ({'; '.join(changed)})" if changed else "check the run's files")
-                + f", or run it again: gossiprec rerun {run.path}"
-            )
+        _check_same(run, again, scenario)
         _share_log(run, again)
         manifest = read_manifest(folder)
         write_manifest(folder, {**manifest, "observes": identify_results(run.manifest)})
     return open_run(run.path / run_files.OBSERVED / name)
+
+
+def _check_same(run: Run, again: Run, scenario: Scenario) -> None:
+    """Raise :class:`LogError` if the second run differs from the first."""
+    difference = log_difference(run, again, True) or _metric_difference(run, again)
+    if difference:
+        changed = changed_surroundings(run, again, scenario_plugins(scenario))
+        raise LogError(
+            f"{run.path}: the second run is not the same: {difference}; expected equal results; "
+            + (f"restore what changed ({'; '.join(changed)})" if changed else "check the run's files")
+            + f", or run it again: gossiprec rerun {run.path}"
+        )
 
 
 def _check_observable(run: Run) -> None:

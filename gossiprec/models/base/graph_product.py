@@ -24,21 +24,24 @@ Rows = npt.NDArray[Any]
 
 
 @kernel
-def fill(starts, columns, values, wanted, rows, out, shape, begin, end):
+def fill(matrix, wanted, rows, out, shape, begin, end):
     """Overwrite rows `begin` .. `end` - 1 of `out` with the rows `wanted` of the product.
 
     Parameters
     ----------
+    matrix : tuple of ndarray
+        The starts, columns and values of :class:`SymmetricMatrix`.
     rows, out : ndarray, flat
     shape : tuple of int
         The length of a row, and how many of its numbers :func:`gather_sum` sums.
     """
+    starts, columns, values = matrix
     for k in range(begin, end):
         _sum_row(values, columns, starts[wanted[k]], starts[wanted[k] + 1], rows, out, k, shape)
 
 
 @kernel
-def fill_from_few(starts, columns, values, place, rows, out, shape, begin, end):
+def fill_from_few(matrix, place, rows, out, shape, begin, end):
     """Overwrite rows `begin` .. `end` - 1 of the product with a matrix of which few rows are not zero.
 
     Parameters
@@ -46,6 +49,7 @@ def fill_from_few(starts, columns, values, place, rows, out, shape, begin, end):
     place : ndarray of int32, shape (n,)
         The place of each row of that matrix in `rows`, or -1 for a row of zeros.
     """
+    starts, columns, values = matrix
     longest = 0
     for i in range(begin, end):
         longest = max(longest, starts[i + 1] - starts[i])
@@ -123,7 +127,7 @@ class SymmetricMatrix:
         shape = dim, dim - dim % GATHERED if rows.dtype == np.float32 else 0
         matrix = self.starts, self.columns, self.values
         flat = rows.reshape(-1), out.reshape(-1)
-        self.threads.run(lambda part: job(*matrix, argument, *flat, shape, bounds[part], bounds[part + 1]))
+        self.threads.run(lambda part: job(matrix, argument, *flat, shape, bounds[part], bounds[part + 1]))
         return out
 
 
