@@ -1,4 +1,6 @@
-"""A hook of MkDocs that adds files outside of docs/ to the site if pages link to them; the same links work on GitHub.
+"""A hook of MkDocs: files outside of docs/ that pages link to are on the site, and roles of docstrings are names there.
+
+The same links work on GitHub.
 
 Markdown becomes a page (``../CONTRIBUTING.md``: ``contributing.md``), any other file a download.
 """
@@ -17,6 +19,14 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 """Pattern of the target of a Markdown link, without its anchor; links to other sites do not match."""
+
+ROLE = re.compile(r":(?:class|meth|func|data|attr|mod|exc|obj):<code>(~?)([^<]+)</code>")
+"""Pattern of a role of a docstring as a page shows it, such as ``:class:`~gossiprec.runs.Run```."""
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Replace the roles of docstrings by names: the last part of a path that begins with ``~``."""
+    return ROLE.sub(lambda role: f"<code>{role[2].rpartition('.')[2] if role[1] else role[2]}</code>", html)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

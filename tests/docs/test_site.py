@@ -88,6 +88,11 @@ def test_the_reference_has_an_entry_for_everything_that_its_pages_name(site):
     )
 
 
+def test_roles_of_docstrings_are_names_on_the_site(site):
+    for page in (site / "reference").glob("*.html"):
+        assert not re.search(r":(class|meth|func|data|attr):", page.read_text()), page
+
+
 def test_nothing_is_fetched_from_elsewhere(site):
     for page in site.rglob("*.html"):
         elsewhere = [url for url in Elements(page.read_text()).fetched if re.match(r"(\w+:)?//", url)]
