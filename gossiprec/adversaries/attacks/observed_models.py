@@ -265,6 +265,8 @@ class ObservedModels:
             return kept
         layout, users = self._layout, np.flatnonzero(self.counts[kind][group])
         found = np.zeros((len(kept), layout.n_items), np.float32)
+        if not len(users):
+            return found
         mean = kept[users].mean(axis=0, dtype=np.float64).astype(np.float32)
         for user in users.tolist():
             changes = (kept[user] - mean).reshape(layout.n_items, layout.item_width)
