@@ -42,6 +42,8 @@ OF_AN_UPDATE = 2.0
 ALIKE = 1.0
 """Decades between the works of two runs up to which the error of a prediction counts for the interval of others;
 beyond, it doubles for each further factor of a hundred."""
+MOST_JUDGED = 40
+"""Number of recorded runs that are predicted from one another to find the errors of predictions."""
 APART = 30.0
 """Largest factor of error, either way, at which a prediction is of use."""
 LONG_S, LARGER = 5.0, 30.0
@@ -123,7 +125,7 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     found = _predict(rates, kind, work, threads)
     if found is None:
         return None
-    errors = _errors(rates)[found.is_same]
+    errors = _errors(_judged(rates, kind))[found.is_same]
     least = LEAST_ERROR[found.is_same]
     error = max(least, errors[math.ceil(COVERED * len(errors)) - 1] if errors else 1.0)
     error *= 2.0 ** (max(0.0, found.distance - ALIKE) / 2)
@@ -176,6 +178,18 @@ def _predict(
     ends = [scaled(rate, share) for rate in near for share in (0.0, FIXED_SHARE)]
     apart = statistics.median(map(distance, near))
     return _Prediction(middle, min(ends), max(ends), bool(same), len(same or alike), apart)
+
+
+def _judged(rates: Sequence[tuple[str, RunTiming]], kind: str) -> list[tuple[str, RunTiming]]:
+    """Return up to :data:`MOST_JUDGED` runs: those of the same model and executor first, then some of all others.
+
+    The effort grows with the square of their number.
+    """
+    alike = [one for one in rates if model_and_executor(one[0]) == model_and_executor(kind)][-MOST_JUDGED:]
+    others = [one for one in rates if model_and_executor(one[0]) != model_and_executor(kind)]
+    room = MOST_JUDGED - len(alike)
+    step = max(1, -(-len(others) // room)) if room else 1
+    return [*alike, *others[::step][:room]]
 
 
 def _errors(rates: Sequence[tuple[str, RunTiming]]) -> dict[bool, list[float]]:
