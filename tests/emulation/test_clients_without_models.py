@@ -170,7 +170,11 @@ WAYS = st.fixed_dictionaries(
 @settings(max_examples=12, deadline=None)
 @given(model=ARCHITECTURES, way=WAYS, merge=st.sampled_from(["touched-mean", "sum", "median"]))
 def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, merge):
-    """Two slices; a relative difference: rows of users and of the version grow by tens of per cent."""
+    """Two slices; a relative difference: rows of users and of the version grow by tens of per cent.
+
+    Adam takes a whole step for a slope that is only rounding, unless its epsilon is larger than rounding.
+    """
+    way = {**way, "eps": 1e-4} if way["optimizer"] == "adam" else way
     world = {
         "model": {**model, "init_std": 0.5}, "training": {**way, "batch_size": "full", "learning_rate": 0.01},
         "rounds": 1, "merge": merge, "protocol": {"participation": 1.0, "slice": 6},
