@@ -15,8 +15,9 @@ from gossiprec.emulation.run.active_run import Report
 from gossiprec.emulation.run.live_run import prepare
 from gossiprec.measures.selectors import OF_ATTACKS, MeasureSelector, read_measure
 from gossiprec.runs import Run, open_run
-from gossiprec.runs.manifest import read_json, write_json
+from gossiprec.runs.manifest import write_json
 from gossiprec.runs.run_directory import remove_run
+from gossiprec.runs.search_record import SEARCH, read_search
 from gossiprec.scenario.registries import scenario_code_version
 from gossiprec.study.folder import StudyFolder, StudyOutcome, StudyRecord
 from gossiprec.study.plan import AxisValue, Label, Point, StudyPlan, axis_settings, make_plan, of_range
@@ -30,7 +31,6 @@ from gossiprec.version import code_version
 if TYPE_CHECKING:
     import optuna
 
-SEARCH = "search.json"
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
 STARTUP = 5
 """Complete combinations before any is pruned."""
@@ -344,16 +344,17 @@ class Search:
 
     def _known_trials(self) -> dict[int, Trial]:
         """Return the trials of an earlier call with the same objective and code."""
-        path = self.folder.path / SEARCH
-        if not path.exists():
+        found = read_search(self.folder.path)
+        if found is None or found["objective"] != self.options.objective:
             return {}
-        found = read_json(path)
-        if found.get("objective") != self.options.objective or (
-            found.get("code") != code_version() and self._stale_runs != "keep"
-        ):
+        if found["code"] != code_version() and self._stale_runs != "keep":
             return {}
-        fields = ("number", "labels", "state", "value", "bounded", "early")
-        return {t["number"]: Trial(**{name: t[name] for name in fields}) for t in found.get("trials", ())}
+        return {
+            t["number"]: Trial(
+                t["number"], t["labels"], t["state"], t["value"], t["bounded"], early=t["early"]
+            )
+            for t in found["trials"]
+        }
 
     def _write(self, status: str) -> None:
         """Write ``search.json``, and the table with the complete trials."""

@@ -20,6 +20,7 @@ COME_WITH = {
     "threadpoolctl": "sklearn",
     "llvmlite": "numba",
     "pydantic_core": "pydantic",
+    "typing_extensions": "pydantic",
     "tensorboard": "torch",
 }
 """Modules that another distribution requires."""

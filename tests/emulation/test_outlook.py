@@ -1,6 +1,7 @@
 """What ``--dry-run`` says of a run: against what the run then is, and without the work of setting one up."""
 
 import json
+import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -282,3 +283,14 @@ def test_a_cache_that_cannot_be_written_to_keeps_nothing_and_hurts_nobody():
     timing._file().mkdir(parents=True)  # a folder in the way
     timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
     assert timing.predict_duration(KIND, 1e6, threads=1) is None
+
+
+def test_the_effort_of_an_estimate_does_not_grow_with_the_records(monkeypatch):
+    calls = []
+    predict = timing._predict
+    monkeypatch.setattr(timing, "_predict", lambda *known: calls.append(len(known[0])) or predict(*known))
+    rates = {f"fused gmf None p{n} o": [timing.RunTiming(1e6, 10.0, 1)] * 3 for n in range(300)}
+    monkeypatch.setattr(timing, "_read", lambda: {platform.node(): rates})
+    assert timing.predict_duration("fused gmf None p1 o", 2e6, 1) is not None
+    assert len(calls) <= 1 + 2 * timing.MOST_JUDGED
+    assert max(calls[1:]) < timing.MOST_JUDGED

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from gossiprec.base.errors import GossipRecError, ResourceError
+from gossiprec.base.errors import GossipRecError, LogError, ResourceError
 from gossiprec.emulation.run import live_run
+from gossiprec.runs.search_record import read_search
 from gossiprec.study import search as search_module
 from gossiprec.study.api import study
 from gossiprec.study.search import SearchResult, Trial
@@ -156,3 +157,34 @@ def test_command_refuses_what_a_search_cannot_do(tmp_path, capsys):
     code, _, said = invoke(capsys, "study", "--search", file)
     assert code == 2
     assert "found search.method 'random'" in said
+
+
+DAMAGE = {
+    "trials: ": lambda found: found.update(trials=7),
+    "trials.0.early: ": lambda found: found["trials"][0].pop("early"),
+    "trials.0.value: ": lambda found: found["trials"][0].update(value="x"),
+    "trials.0: a complete trial without a value": lambda found: found["trials"][0].update(value=None),
+    "trials.0: not the trial of this place": lambda found: found["trials"][0].update(labels={}),
+    "trials.0.labels.fanout: 9 is not on the axis": lambda found: found["trials"][0]["labels"].update(
+        fanout=9
+    ),
+    "best: found 99": lambda found: found.update(best=99),
+    "objective: ": lambda found: found.clear(),
+}
+
+
+@pytest.mark.parametrize("problem", DAMAGE)
+def test_a_damaged_record_is_one_message_with_the_place(problem, tmp_path):
+    trial = {"number": 0, "labels": {"fanout": 1}, "state": "complete", "value": 0.5, "bounded": {}}
+    trial |= {"violation": None, "early": []}
+    record = {"objective": "hr@5", "maximize": True, "constraints": {}, "code": "c", "trials": [trial]}
+    record |= {"importances": {}, "axes": {"fanout": {"labels": [1, 3]}}, "best": 0}
+    path = tmp_path / "search.json"
+    path.write_text(json.dumps(record))
+    assert read_search(tmp_path)["trials"] == [trial]
+    DAMAGE[problem](record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(LogError) as caught:
+        read_search(tmp_path)
+    assert str(caught.value).startswith(f"{path}: {problem}")
+    assert "the file is damaged: delete it" in str(caught.value)

@@ -20,9 +20,8 @@ from gossiprec.report import (
 )
 from gossiprec.report.sections import study_section
 from gossiprec.report.sources import ReportStudy
-from gossiprec.runs.manifest import read_json
+from gossiprec.runs.search_record import AxisRecord, SearchRecord, TrialRecord, read_search
 
-SEARCH = "search.json"
 MOST = 60
 """Number of trials of a group that the picture shows."""
 NOTE = (
@@ -34,19 +33,18 @@ NOTE = (
 @study_section(15)
 def search_section(study: ReportStudy) -> Section | None:
     """Return the result of a search, or None if the study is none."""
-    path = study.table.path / SEARCH
-    if not path.is_file():
+    found = read_search(study.table.path)
+    if found is None:
         return None
-    found = read_json(path)
     complete = [trial for trial in found["trials"] if trial["state"] == "complete"]
     blocks: list[Block] = [TextParagraphs([_sentence(found, complete)])]
     if complete:
         blocks.append(_coordinates(found, complete))
     if found["importances"]:
-        rows = sorted(found["importances"].items(), key=lambda part: -part[1])
+        shares = sorted(found["importances"].items(), key=lambda part: -part[1])
         columns = [TableColumn("axis", "text"), TableColumn("importance", "percent")]
         note = "Share of the variance of the objective over the ranges (fANOVA, by a forest over the complete trials)."
-        blocks.append(TableBlock("Importance of the axes", columns, [list(row) for row in rows], note))
+        blocks.append(TableBlock("Importance of the axes", columns, [list(row) for row in shares], note))
     names = [*found["axes"]]
     bounds = [TableColumn(f"{name} ({words})") for name, words in found["constraints"].items()]
     columns = [TableColumn("trial"), TableColumn("state", "text"), *(TableColumn(n, "text") for n in names)]
@@ -61,7 +59,7 @@ def search_section(study: ReportStudy) -> Section | None:
     return Section("The search", blocks)
 
 
-def _sentence(found: Mapping[str, Any], complete: list[dict[str, Any]]) -> str:
+def _sentence(found: SearchRecord, complete: list[TrialRecord]) -> str:
     aim = "highest" if found["maximize"] else "lowest"
     wanted = "".join(f", {name} {words}" for name, words in found["constraints"].items())
     text = f"{len(found['trials'])} trials for the {aim} {found['objective']}{wanted}."
@@ -75,11 +73,14 @@ def _sentence(found: Mapping[str, Any], complete: list[dict[str, Any]]) -> str:
     )
 
 
-def _coordinates(found: Mapping[str, Any], complete: list[dict[str, Any]]) -> Chart:
+def _coordinates(found: SearchRecord, complete: list[TrialRecord]) -> Chart:
     """Return the parallel coordinates of the complete trials."""
-    values = [trial["value"] for trial in complete]
+    values = [trial["value"] for trial in complete if trial["value"] is not None]
     low, high = min(values), max(values)
-    axes = {**found["axes"], found["objective"]: {"low": low, "high": high, "log": False}}
+    axes: dict[str, AxisRecord] = {
+        **found["axes"],
+        found["objective"]: {"low": low, "high": high, "log": False},
+    }
     best = [trial for trial in complete if trial["number"] == found["best"]]
     groups = {
         "outside the constraints": [t for t in complete if t["violation"] != 0],
@@ -101,7 +102,7 @@ def _coordinates(found: Mapping[str, Any], complete: list[dict[str, Any]]) -> Ch
 
 
 def _lines(
-    name: str, trials: Iterable[dict[str, Any]], axes: Mapping[str, Any], objective: str
+    name: str, trials: Iterable[TrialRecord], axes: Mapping[str, AxisRecord], objective: str
 ) -> ChartSeries:
     """Return trials as one line that runs to and fro, so that a group has one name and colour."""
     x: list[float] = []
@@ -118,7 +119,7 @@ def _lines(
     return ChartSeries(name, [x], y, texts=texts)
 
 
-def _place(value: Any, axis: Mapping[str, Any]) -> float:
+def _place(value: Any, axis: AxisRecord) -> float:
     """Return the position of a value on an axis, from 0 to 1."""
     labels = axis.get("labels")
     if labels is not None:
