@@ -248,12 +248,13 @@ def train_full_batches(version, nodes, rows, data, rule, results, scratch):
     core, slopes, tiles = scratch.cores[VALUES], scratch.cores[SLOPES], scratch.tiles
     of_step, of_samples, draws_at = data.term.of_step, data.term.of_samples, 0
     for c in range(len(nodes)):
-        node, n_positives = nodes[c], data.offsets[nodes[c] + 1] - data.offsets[nodes[c]]
+        node = nodes[c]
+        positives = data.positives[data.offsets[node] : data.offsets[node + 1]]
         its = _draw_samples(c, node, n_items, data, drawn)
         touched = results.touched[results.places[c] : results.places[c + 1]]
         labels = data.more_labels[data.more_offsets[c] : data.more_offsets[c + 1]]
         share = float32(1.0) if data.summed else float32(1.0) / float32(max(len(its), 1))
-        n = _count_samples(its, data.member[node], labels, share, counts, touched)
+        n = _count_samples(its, positives, labels, share, counts, touched)
         samples, liked = counts.samples[:n], counts.liked[:n]
         results.n_touched[c] = n
         load_client(scratch, width * n, rows, version.shared, node)
@@ -265,10 +266,10 @@ def train_full_batches(version, nodes, rows, data, rule, results, scratch):
             client = KernelStep(
                 core, items, slopes, item_slopes, samples, liked, its, data.term.numbers, data.term.extra,
                 of_step[min(c * rule.passes + step, len(of_step) - 1)],
-                of_samples[draws_at : draws_at + n_positives], rule.constants, data.room,
+                of_samples[draws_at : draws_at + len(positives)], rule.constants, data.room,
             )  # fmt: skip
             add_stub(client)
-            draws_at += n_positives
+            draws_at += len(positives)
             optimizer_step(scratch, width * n, rows, node, step, rule.rates)
         store_client(scratch, rows, results.weights[c], node)
         _to_rows(items, results.rows[results.places[c] :])
@@ -543,7 +544,7 @@ def _draw_samples(c, node, n_items, data, drawn):
 
 
 @noinline
-def _count_samples(drawn, member, labels, share, work, touched):
+def _count_samples(drawn, positives, labels, share, work, touched):
     """Count samples item by item; return the number of distinct items.
 
     A sample has weight `share` in the loss. `touched` becomes the items, ascending, and the weights of `work` are
@@ -560,8 +561,11 @@ def _count_samples(drawn, member, labels, share, work, touched):
         item = found[t]
         touched[t] = item
         samples[t] = float32(counts[item]) * share
-        liked[t] = samples[t] if member[item >> 3] >> np.uint8(item & 7) & 1 else float32(0.0)
+        liked[t] = float32(0.0)
         counts[item] = t
+    for k in range(len(positives)):
+        t = counts[positives[k]]
+        liked[t] = samples[t]
     for s in range(len(drawn)):
         drawn[s] = counts[drawn[s]]
     for s in range(len(labels)):

@@ -38,6 +38,9 @@ class TrainingSettings:
         Negatives per positive.
     negatives_drawn : str
         ``each_update`` redraws negatives for each local update; ``once`` uses the negatives of update 0 for all.
+    positives_drawn : str
+        ``all``: each positive once per pass. ``by_user``, for one model of all users: as many as there are positives,
+        each of a user that is drawn uniformly.
     uploads_gradients : bool
         For clients that answer with updates: items and shared weights take one step of plain gradient descent.
     """
@@ -48,6 +51,7 @@ class TrainingSettings:
     local_epochs: int = 1
     negatives: int = 4
     negatives_drawn: Literal["each_update", "once"] = "each_update"
+    positives_drawn: Literal["all", "by_user"] = "all"
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -98,6 +102,8 @@ def central_epochs(
     Samples are the users' own samples for their local update of this number, including negatives, with a
     column ``user``; their order is drawn once per epoch, and a full batch is not shuffled.
     """
+    if training.positives_drawn == "by_user":
+        feed = feed.with_positives(draw_by_user(feed.positives, generator(seed, "positives-by-user", update)))
     samples = feed.samples_of_all(
         update=training.negatives_update(update), negatives=training.negatives, seed=seed
     )
@@ -107,6 +113,17 @@ def central_epochs(
         if training.batch_size is not None:
             order = generator(seed, "order-of-all", node, epoch).permutation(n_samples)
         yield epoch, _batches(samples, order, training.batch_size or max(n_samples, 1))
+
+
+def draw_by_user(positives: Ragged, draw: np.random.Generator) -> Ragged:
+    """Return as many positives as there are: of users drawn uniformly, each a uniform one, with repetition.
+
+    Each user with positives then counts equally, as in the published code of LightGCN.
+    """
+    sizes, users = positives.sizes, np.flatnonzero(positives.sizes)
+    drawn = np.sort(users[draw.integers(len(users), size=len(positives.values))])
+    places = positives.offsets[drawn] + draw.integers(sizes[drawn])
+    return Ragged.from_sizes(np.bincount(drawn, minlength=len(positives)), positives.values[places])
 
 
 def _batches(samples: Columns, order: np.ndarray, size: int) -> Iterator[Columns]:

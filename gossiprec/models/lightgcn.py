@@ -21,7 +21,13 @@ from gossiprec.models.base import DotProductScores
 from gossiprec.models.base.contrastive import mean_info_nce
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import PairGradient
-from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, uniform
+from gossiprec.models.base.parameter_blocks import (
+    ParameterBlock,
+    TensorMap,
+    embedding_blocks,
+    normal,
+    uniform,
+)
 from gossiprec.models.feeds import PairwiseFeed
 from gossiprec.old_names import old_members
 
@@ -97,6 +103,8 @@ class LightGCNOptions(Options):
     """L: number of propagation layers"""
     l2: float = Field(default=1e-4, ge=0)
     """weight of half the squared norms of the rows that a sample touches"""
+    init_std: float | None = Field(default=None, gt=0)
+    """standard deviation of normal initial rows; null: Xavier-uniform rows"""
 
 
 @old_members(read_out="combine_layers")
@@ -110,7 +118,8 @@ class LightGCN(DotProductScores, GraphModel):
     Notes
     -----
     Rows start from the Xavier-uniform distribution of each table, U(-b, b) with ``b = sqrt(6 / (n_rows + d))``, as in
-    the published code. SELFRec adds norms that are not squared, divided by the batch size: they are negligible.
+    the authors' first code, or from N(0, `init_std`^2), 0.1 in their code for torch. SELFRec adds norms that are not
+    squared, divided by the batch size: they are negligible.
     """
 
     Options = LightGCNOptions
@@ -131,8 +140,9 @@ class LightGCN(DotProductScores, GraphModel):
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
-        dim = self.options.dim
-        return embedding_blocks(dim, *(uniform(math.sqrt(6.0 / (n + dim))) for n in self._n_rows))
+        dim, std = self.options.dim, self.options.init_std
+        initial = (uniform(math.sqrt(6.0 / (n + dim))) if std is None else normal(std) for n in self._n_rows)
+        return embedding_blocks(dim, *initial)
 
     def pair_gradient(self) -> PairGradient:
         """Return the gradient on the graph of one user."""

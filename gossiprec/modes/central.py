@@ -93,6 +93,11 @@ class CentralTraining(RunMode):
                 f"training.batch_size: found {training.batch_size}, but an epoch has only {n_samples} samples; "
                 "lower it, or set it to full"
             )
+        if training.positives_drawn == "by_user" and not components.feed.samples_follow_positives:
+            raise ScenarioError(
+                f"training.positives_drawn: found 'by_user', but {scenario.model.name} learns from whole lists of "
+                "users; expected 'all'"
+            )
         arena = SingleModelStore(layout, moments=training.optimizer == "adam")
         arena.rows[0] = components.model.initial_row(layout, scenario.seed)
         work = ExecutorContext(

@@ -41,6 +41,20 @@ def bounded_word(word, bound):
     return np.int64((word * uint64(bound)) >> uint64(32))
 
 
+@inline
+def is_positive(positives, member, n_items, item):
+    """Return whether an item is a positive, given the node's row of ``Feed.member``."""
+    bits = 8 * len(member)
+    if n_items <= bits:
+        return member[item >> 3] >> np.uint8(item & 7) & 1 != 0
+    place = item & (bits - 1)  # several items have a bit
+    found = False
+    if member[place >> 3] >> np.uint8(place & 7) & 1:
+        for k in range(len(positives)):
+            found |= positives[k] == item
+    return found
+
+
 @borrow
 def sample_negatives(positives, member, n_items, node, update, negatives, seed, items):
     """Fill `items` with each positive and its negatives (plain: ``draw_samples``)."""
@@ -59,7 +73,7 @@ def sample_negatives(positives, member, n_items, node, update, negatives, seed, 
                 for lane in range(4):
                     if missing >> lane & 1:
                         item = bounded_word(words[lane], n_items)
-                        if not member[item >> 3] >> np.uint8(item & 7) & 1:
+                        if not is_positive(positives, member, n_items, item):
                             out[lane] = item
                             missing ^= 1 << lane
                 index += per_attempt

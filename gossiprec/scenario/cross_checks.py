@@ -36,6 +36,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
     has_heads = plain["protocol"].get("head") == "server"
     for path, message in (
         *_protocol_contradictions(scenario, plain),
+        *_positives_of_all(scenario, mode),
         *_useless_observers(plain["observers"] if nodes_meet_none else (), has_heads=has_heads),
         *_evaluation_contradictions(scenario, plain, peers_meet=peers_meet or has_heads),
         *_sights_without_coordinator(scenario, peers_meet=peers_meet and mode.sends_messages),
@@ -69,6 +70,17 @@ def _protocol_contradictions(scenario: Scenario, plain: dict[str, Any]) -> Itera
             ("protocol", "aggregation"),
             "buffered aggregation requires that answers take time, but network latency is 0 and computing "
             "takes no time, so all answers would arrive at once; set network.latency or network.compute",
+        )
+
+
+def _positives_of_all(scenario: Scenario, mode: RunMode) -> Iterator[tuple[KeyPath, str]]:
+    """Yield positives that are drawn by user, if nodes have one user each."""
+    found = scenario.training.positives_drawn
+    if found != "all" and mode.sends_messages:
+        yield (
+            ("training", "positives_drawn"),
+            f"found {found!r}, but with {scenario.protocol.name} a node has the positives of one user; expected 'all', "
+            "or the protocol central",
         )
 
 

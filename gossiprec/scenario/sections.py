@@ -35,6 +35,8 @@ class TrainingOptions(Options):
     """Number of negatives drawn per positive."""
     negatives_drawn: Literal["each_update", "once"] = "each_update"
     """Draw negatives for each local update, or once per node."""
+    positives_drawn: Literal["all", "by_user"] = "all"
+    """Each positive once per pass, or (central) as many positives of users that are drawn uniformly."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.999)
     """Decay rates of the first and second moments of Adam."""
     eps: float = Field(default=1e-8, gt=0)

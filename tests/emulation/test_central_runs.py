@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.ragged import Ragged
 from gossiprec.compute.local_update import TrainingSettings, central_epochs
 from gossiprec.emulation import prepare, simulate
 from gossiprec.models.base.graph import InteractionGraph
@@ -116,6 +117,33 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
         assert negative not in data.train[user]
 
 
+def test_drawn_by_user_every_user_counts_alike_with_own_positives_and_fresh_negatives():
+    few, many = np.array([3], np.int32), np.arange(10, 29, dtype=np.int32)
+    feed = PairwiseFeed(Ragged.from_parts([few, np.empty(0, np.int32), many]), 40)
+    settings = TrainingSettings(batch_size=None, negatives=2, positives_drawn="by_user")
+    drawn, seen = np.zeros(3), set()
+    for update in range(100):
+        [(_, [batch])] = [(n, list(batches)) for n, batches in central_epochs(feed, settings, 3, update, 5)]
+        assert len(batch["user"]) == feed.n_samples(2).sum()
+        drawn += np.bincount(batch["user"], minlength=3)
+        seen.add(tuple(batch["items"].tolist()))
+        for user, item, negative in zip(batch["user"], batch["items"], batch["negatives"], strict=True):
+            assert item in feed.positives[user]
+            assert negative not in feed.positives[user]
+    assert drawn[1] == 0
+    assert len(seen) == 100
+    assert abs(drawn[0] / drawn.sum() - 0.5) < 0.05  # five standard errors of 2,000 draws, in pairs
+
+
+def test_lightgcn_begins_with_normal_rows_on_request():
+    rows = [
+        model_of(prepare(load_scenario(central({"name": "lightgcn", **more}))))
+        for more in ({}, {"init_std": 0.1})
+    ]
+    stds = [row.std() for row in rows]  # uniform rows are wider here, with so few users and items
+    assert abs(stds[1] - 0.1) < 0.005 < stds[0] - stds[1]
+
+
 def test_it_begins_where_a_federation_of_the_seed_does():
     mf = {"name": "mf", "dim": 4, "loss": "bpr"}
     alone = prepare(load_scenario(central(mf)))
@@ -213,6 +241,18 @@ REFUSED = {
         {"batch_size": 5000, "negatives": 1},
         "training.batch_size: found 5000, but an epoch has only",
     ),
+    "training of lists": (
+        {"model": "gru4rec", "training": {"positives_drawn": "by_user", "batch_size": "full"}},
+        "training.positives_drawn: found 'by_user', but gru4rec learns from whole lists of users; expected 'all'",
+    ),
+    "training of clients": (
+        {
+            "model": "mf",
+            "training": {"positives_drawn": "by_user"},
+            "protocol": {"name": "fedavg", "rounds": 2},
+        },
+        "training.positives_drawn: found 'by_user', but with fedavg a node has the positives of one user",
+    ),
     "protocol": ({"name": "central", "epochs": 0}, "protocol.epochs: found 0"),
     "model": ({"name": "lightgcn", "layers": 0}, "model.layers: found 0"),
 }
@@ -221,8 +261,9 @@ REFUSED = {
 @pytest.mark.parametrize("section", REFUSED)
 def test_what_makes_no_sense_is_refused_with_one_message(section):
     value, expected = REFUSED[section]
+    changes = value if " of " in section else {section: value}
     with pytest.raises(ScenarioError) as caught:
-        prepare(load_scenario(central(**{"model": "lightgcn", **{section: value}})))
+        prepare(load_scenario(central(**{"model": "lightgcn", **changes})))
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value).strip()
 

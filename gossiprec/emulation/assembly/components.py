@@ -307,6 +307,7 @@ def make_training_settings(scenario: Scenario, protocol: Protocol) -> TrainingSe
         local_epochs=training.local_epochs,
         negatives=training.negatives,
         negatives_drawn=training.negatives_drawn,
+        positives_drawn=training.positives_drawn,
         beta1=training.betas[0],
         beta2=training.betas[1],
         epsilon=training.eps,

@@ -23,6 +23,7 @@ from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import BYTES_TO_DRAW, reads_files
 from gossiprec.models import Layout
+from gossiprec.models.feeds.base import member_width
 from gossiprec.modes import COPIES_PER_STEP, RunMode, StoreMemory
 from gossiprec.native.kernel_cache import has_compiled_kernels
 from gossiprec.network.protocols import Protocol
@@ -269,7 +270,8 @@ def _of_stack(extent: MemoryInputs) -> int:
 
 def _of_data(extent: MemoryInputs) -> int:
     """Return the bytes of a split and a feed: interactions by part and in order of time, and bits of pairs."""
-    return 2 * 4 * extent.n_interactions + extent.protocol.n_users * -(-extent.layout.n_items // 8)
+    n_users = extent.protocol.n_users
+    return 2 * 4 * extent.n_interactions + n_users * member_width(n_users, extent.layout.n_items)
 
 
 forward(__name__)

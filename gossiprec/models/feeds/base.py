@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import I32, I64, U8
-from gossiprec.base.ragged import Ragged
+from gossiprec.base.arrays import I32, I64, U8, Bools
+from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.base.rng import NEGATIVES, philox_words
 from gossiprec.data.split import Split, TrainingData
 from gossiprec.old_names import old_members
@@ -43,8 +44,12 @@ class Feed(ABC):
 
     Attributes
     ----------
-    member : ndarray of uint8, shape (n_nodes, ceil(n_items / 8))
-        Bit ``item % 8`` of byte ``item // 8`` is set if the item is a positive.
+    known : Ragged
+        The items that are no negatives of a node: its positives.
+    member : ndarray of uint8, shape (n_nodes, width)
+        The bits of a node's positives: bit ``item % 8`` of byte ``item // 8``, if bits for all items take no more than
+        :data:`MOST_MEMBER_BYTES`; else the width is a power of two, an item has the bit of
+        ``item % (8 * width)``, and a set bit says only that the item may be a positive.
     """
 
     item_columns: tuple[str, ...]
@@ -53,10 +58,13 @@ class Feed(ABC):
     context_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of a query, in addition to ``items``, that hold items; -1 means unknown."""
 
+    samples_follow_positives: ClassVar[bool] = False
+    """Whether each sample is one of `positives`, with its negatives (:meth:`with_positives`)."""
+
     def __init__(self, positives: Ragged, n_items: int) -> None:
-        self.positives = positives
+        self.positives = self.known = positives
         self.n_items = n_items
-        self.member = positives_bitset(positives, n_items)
+        self.member = positives_bitset(positives, n_items, member_width(len(positives), n_items))
 
     @classmethod
     def of(cls, split: TrainingData) -> Feed:
@@ -94,6 +102,12 @@ class Feed(ABC):
     def restricted_to(self, nodes: I64) -> Feed:
         """Return the data of some nodes, under their numbers; all other nodes have no data."""
         return type(self)(select_sets(self.positives, nodes), self.n_items)
+
+    def with_positives(self, drawn: Ragged) -> Feed:
+        """Return a feed that takes samples of `drawn`, which may repeat items; negatives are as before."""
+        feed = copy(self)
+        feed.positives = drawn
+        return feed
 
     def for_user(self, node: int) -> Feed:
         """Return the data of one node, as the data of node 0."""
@@ -141,16 +155,40 @@ class Feed(ABC):
 
 FEW = 1024
 """Blocks of words below which the time of a call does not depend on their number."""
+MOST_MEMBER_BYTES = 2**31
+"""Bytes of bits for each item of all nodes, above which several items share a bit."""
+HASHED_WIDTH = 64
+"""Bytes of each node's bits then; a power of two."""
 TRIES = 4
 """Draws per negative that are then made at once; the first one that is not a positive counts."""
 
 
-def positives_bitset(positives: Ragged, n_items: int) -> U8:
-    """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
-    member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
-    bits = np.left_shift(1, positives.values % 8).astype(np.uint8)
-    np.bitwise_or.at(member, (positives.row_of_each_value, positives.values // 8), bits)
+def member_width(n_nodes: int, n_items: int) -> int:
+    """Return the bytes of a node's row of ``Feed.member``."""
+    exact = -(-n_items // 8)
+    return exact if exact * n_nodes <= MOST_MEMBER_BYTES else min(exact, HASHED_WIDTH)
+
+
+def positives_bitset(positives: Ragged, n_items: int, width: int | None = None) -> U8:
+    """Return the bitset of every node's positives, shape (n_nodes, width); by default with a bit for each item."""
+    width = -(-n_items // 8) if width is None else width
+    member = np.zeros((len(positives), width), np.uint8)
+    places = positives.values % (8 * width)
+    bits = np.left_shift(1, places % 8).astype(np.uint8)
+    np.bitwise_or.at(member, (positives.row_of_each_value, places // 8), bits)
     return member
+
+
+def _are_positives(feed: Feed, nodes: I64, items: I64) -> Bools:
+    """Return whether items are positives of nodes, of the same shape."""
+    width = feed.member.shape[1]
+    places = items % (8 * width)
+    found: Bools = (feed.member[nodes, places // 8] >> (places % 8).astype(np.uint8) & 1).astype(np.bool_)
+    if feed.n_items > 8 * width and found.any():
+        entries, row = row_entries(feed.known.offsets, nodes[found])
+        same = feed.known.values[entries] == items[found][row]
+        found[found] = np.bincount(row[same], minlength=np.count_nonzero(found)) > 0
+    return found
 
 
 def draw_negatives(feed: Feed, node: int, n_positives: int, *, update: int, negatives: int, seed: int) -> I64:
@@ -194,9 +232,9 @@ def _draw_negatives(
         tries = TRIES if len(rows) * blocks < FEW else 1
         tried = index[rows, None] + (attempt + np.arange(tries)[:, None]) * step[rows, None, None]
         words = philox_words(seed, tried, number[rows, None, None], node[rows, None, None], NEGATIVES)
-        items = words.reshape(len(rows), tries, -1).astype(np.uint64) * np.uint64(feed.n_items)
-        items = (items >> np.uint64(32)).astype(np.int64)
-        taken = feed.member[node[rows, None, None], items // 8] >> (items % 8).astype(np.uint8) & 1
+        wide = words.reshape(len(rows), tries, -1).astype(np.uint64) * np.uint64(feed.n_items)
+        items: Any = (wide >> np.uint64(32)).astype(np.int64)
+        taken: Any = _are_positives(feed, np.broadcast_to(node[rows, None, None], items.shape), items)
         if tries > 1:  # for each negative, the first try that is not a positive, or else the first one
             chosen = np.argmin(taken, axis=1)[:, None]
             items, taken = (np.take_along_axis(each, chosen, axis=1) for each in (items, taken))
@@ -278,6 +316,7 @@ class PointwiseFeed(Feed):
     """Samples are ``items`` with ``labels``: 1 for a positive, 0 for a negative."""
 
     item_columns = ("items",)
+    samples_follow_positives = True
 
     def n_samples(self, negatives: int) -> I64:
         """Return the number of samples in one pass over each node's data."""
@@ -307,6 +346,7 @@ class PairwiseFeed(Feed):
     """Samples are ``items``, each paired with one of its ``negatives``."""
 
     item_columns = ("items", "negatives")
+    samples_follow_positives = True
 
     def n_samples(self, negatives: int) -> I64:
         """Return the number of samples in one pass over each node's data."""
