@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from gossiprec.rules.aggregators import Inbox, ModelDelta, make_aggregator
+from tests.audit.rules import bulyan
 
 
 def drawn(n, columns=5, seed=0):
@@ -17,28 +18,6 @@ def drawn(n, columns=5, seed=0):
 def inbox(models, weights=None, own_weight=0.0):
     places = np.arange(len(models))
     return Inbox(models, places, np.ones(len(models)) if weights is None else weights, own_weight)
-
-
-def krum_choice(models, byzantine):
-    """Return the index that Krum chooses (Blanchard et al. 2017, section 4); on ties the closer to all others."""
-    scores = []
-    for i, one in enumerate(models):
-        others = sorted(float(((one - other) ** 2).sum()) for j, other in enumerate(models) if j != i)
-        scores.append((sum(others[: max(1, len(models) - byzantine - 2)]), sum(others)))
-    return scores.index(min(scores))
-
-
-def bulyan(models, byzantine):
-    """Return the model of El Mhamdi et al. 2018, section 4."""
-    left, chosen = list(models.astype(float)), []
-    while len(chosen) < len(models) - 2 * byzantine:
-        chosen.append(left.pop(krum_choice(left, byzantine)))
-    chosen = np.array(chosen)
-    result = []
-    for values in chosen.T:
-        nearest = sorted(values, key=lambda value: abs(value - np.median(chosen[:, len(result)])))
-        result.append(np.mean(nearest[: len(chosen) - 2 * byzantine]))
-    return np.array(result)
 
 
 @pytest.mark.parametrize(("n", "byzantine"), [(7, 1), (8, 1), (11, 2), (15, 3), (16, 2), (5, 0)])

@@ -13,6 +13,7 @@ from gossiprec.rules import aggregators
 from gossiprec.rules.aggregators import Inbox, ModelDelta, make_aggregator
 from gossiprec.rules.aggregators.deltas import add_deltas
 from gossiprec.testing import check_aggregator
+from tests.audit.rules import SlowMemory, farthest, krum, nearest_to_mean, slowly, slowly_added, trimmed
 
 TOUCHED = {"over": "touched"}
 
@@ -44,60 +45,6 @@ def worlds(draw, most=9):
         items = np.flatnonzero(rng.random(n_items) < density).astype(np.int32)
         changes.append(ModelDelta(items, numbers(len(items), width), numbers(n_shared)))
     return numbers(n_items * width + n_shared), changes, rng.uniform(0.5, 4.0, n)
-
-
-def slowly(own, changes, combine, rescale=False):
-    """Return the own model with one change of each item added, and one of the shared weights."""
-    n_shared, width = len(changes[0].shared), changes[0].rows.shape[1]
-    out, end = own.astype(np.float64), len(own) - n_shared
-    for item in range(end // width):
-        uploads = [row for c in changes for at, row in zip(c.items, c.rows, strict=True) if at == item]
-        if uploads:
-            found = combine(np.array(uploads, np.float64)) * (len(uploads) if rescale else 1)
-            out[item * width : (item + 1) * width] += found
-    out[end:] += combine(np.array([c.shared for c in changes], np.float64)) * (len(changes) if rescale else 1)
-    return out
-
-
-def trimmed(drop):
-    def combine(uploads):
-        dropped = min(drop, (len(uploads) - 1) // 2)
-        return np.mean(np.sort(uploads, axis=0)[dropped : len(uploads) - dropped], axis=0)
-
-    return combine
-
-
-def farthest(dropped_of):
-    def combine(uploads):
-        n, out = len(uploads), []
-        for values in uploads.T:
-            left, median = sorted(values.tolist()), np.median(values)
-            for _ in range(min(dropped_of(n), n - 1) if n > 2 else 0):
-                left.remove(max(left, key=lambda value: (abs(value - median), value)))
-            out.append(sum(left) / len(left))
-        return np.array(out)
-
-    return combine
-
-
-def nearest_to_mean(uploads):
-    mean = uploads.mean(axis=0)
-    distances = [float(((upload - mean) ** 2).sum()) for upload in uploads]
-    return uploads[distances.index(min(distances))]
-
-
-def krum(byzantine, keep):
-    def combine(uploads):
-        n = len(uploads)
-        if n <= 2:
-            return uploads.mean(axis=0)
-        scores = []
-        for i in range(n):
-            others = sorted(float(((uploads[i] - uploads[j]) ** 2).sum()) for j in range(n) if j != i)
-            scores.append((sum(others[: max(1, n - byzantine - 2)]), sum(others), i))
-        return uploads[sorted(i for _, _, i in sorted(scores)[:keep])].mean(axis=0)
-
-    return combine
 
 
 SLOW = {
@@ -134,28 +81,6 @@ def test_a_rule_is_what_a_loop_over_items_says(name, world, rescale, at_once):
     np.testing.assert_allclose(found, slowly(own, changes, combine, rescale), rtol=1e-6, atol=1e-6)
 
 
-def bounded(rows, bound):
-    lengths = [max(float(np.sqrt((row**2).sum())), 1e-300) for row in rows.astype(np.float64)]
-    return [row * min(1.0, bound / length) for row, length in zip(rows, lengths, strict=True)]
-
-
-def slowly_added(own, changes, weights, how, bound, shared_bound):
-    """Return the model with clipped changes added, client by client and row by row."""
-    n_shared, width = len(changes[0].shared), changes[0].rows.shape[1]
-    out, end = own.astype(np.float64), len(own) - n_shared
-    weights = np.ones(len(changes)) if how == "sum" else weights
-    touching = np.zeros(end // width)
-    for change, weight in zip(changes, weights, strict=True):
-        touching[change.items] += weight
-    for change, weight in zip(changes, weights, strict=True):
-        for item, row in zip(change.items, bounded(change.rows, bound), strict=True):
-            share = {"sum": 1.0, "mean": weights.sum(), "touched-mean": touching[item]}[how]
-            out[item * width : (item + 1) * width] += weight * row / share
-        shared = bounded(change.shared[None], shared_bound)[0]
-        out[end:] += weight * shared / (1.0 if how == "sum" else weights.sum())
-    return out
-
-
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(
     world=worlds(),
@@ -186,40 +111,6 @@ def test_a_mean_of_models_is_the_mean_over_all_of_their_changes(world, how):
     of_models = make_aggregator("mean").aggregate(own, inbox)
 
     np.testing.assert_allclose(add_deltas(own, inbox, "mean"), of_models, rtol=1e-5, atol=1e-5)
-
-
-class SlowMemory:
-    """HiCS in plain loops, with given bounds or those that follow the inboxes."""
-
-    def __init__(self, n_items, width, top):
-        self.rows, self.top = np.zeros((n_items, width)), top
-        self.medians, self.shared_medians = [], []
-
-    def bound(self, lengths, medians):
-        lengths = [length for length in lengths if length > 0]
-        if lengths:
-            medians.append(np.median([each for each in lengths if each <= 3 * np.median(lengths)]))
-        return 0.5 * medians[0] if len(medians) == 1 else np.median(medians) if medians else 0.0
-
-    def __call__(self, own, changes, weights):
-        rows = [row.astype(np.float64) for change in changes for row in change.rows]
-        c1 = self.bound([np.sqrt((row**2).sum()) for row in rows], self.medians)
-        shared = [change.shared.astype(np.float64) for change in changes]
-        of_shared = self.bound([np.sqrt((row**2).sum()) for row in shared], self.shared_medians)
-        change = slowly_added(np.zeros_like(own), changes, weights, "touched-mean", c1, of_shared)
-        end = self.rows.size
-        self.rows += change[:end].reshape(self.rows.shape)
-        norms = np.sqrt((self.rows**2).sum(axis=1))
-        count = int(np.ceil(round(self.top * len(norms), 9)))
-        chosen = [item for item in np.argsort(-norms, kind="stable")[:count] if norms[item] > 0]
-        out = own.astype(np.float64)
-        out[end:] += change[end:]
-        c2 = np.mean(norms[chosen]) if chosen else 0.0
-        for item in chosen:
-            row = self.rows[item] * min(1.0, c2 / norms[item])
-            out[:end].reshape(self.rows.shape)[item] += row
-            self.rows[item] = 0.0
-        return out
 
 
 @pytest.mark.parametrize("top", [0.1, 0.5, 1.0])

@@ -9,7 +9,7 @@ import torch
 from gossiprec.emulation import prepare
 from gossiprec.models.base.contrastive import info_nce
 from gossiprec.scenario import load_scenario
-from tests.recommenders.by_hand import Loop, info_nce_slopes
+from tests.audit.federated_loop import Loop, info_nce_slopes
 
 EXECUTORS = ("reference", "batched", "fused")
 SLICES = {"name": "fedavg", "rounds": 3, "slice": 8, "close_epochs": True, "client_model": "none"}
@@ -39,6 +39,10 @@ def scenario(executor, training, merge, reduction="mean", **sections):
     }  # fmt: skip
 
 
+def made(*stated, **sections):
+    return prepare(load_scenario(scenario(*stated, **sections)))
+
+
 def versions(plain, number):
     """Return the coordinator's version after each epoch, and the one before the first."""
     run = prepare(load_scenario(plain))
@@ -56,7 +60,7 @@ def versions(plain, number):
 @pytest.mark.parametrize("name", RUNS)
 def test_executors_train_what_float64_does(name, reduction):
     sections, training, merge = RUNS[name]
-    by_hand = list(Loop(scenario("reference", training, merge, reduction, **sections)).epochs(3))
+    by_hand = list(Loop(made("reference", training, merge, reduction, **sections)).epochs(3))
     for executor in EXECUTORS:
         begun, *found = versions(scenario(executor, training, merge, reduction, **sections), 3)
         way = np.linalg.norm(by_hand[-1] - begun)
@@ -85,7 +89,7 @@ def test_a_median_times_n_is_exact_to_the_rounding_of_answers():
     Adam makes whole steps of whatever is left of small gradients, so that the distance grows from epoch to epoch,
     whichever arithmetic is used: rounding nothing but the answers in :class:`Loop` has the same effect.
     """
-    by_hand = next(Loop(scenario("reference", ADAM, MEDIAN)).epochs(1))
+    by_hand = next(Loop(made("reference", ADAM, MEDIAN)).epochs(1))
     for executor in EXECUTORS:
         _, found = versions(scenario(executor, ADAM, MEDIAN), 1)
         rounding = np.spacing(np.float32(np.abs(found).max()))

@@ -25,14 +25,6 @@ def contributed(train=TRAIN, similarity=None, *, epsilon=6.0, seed=1, **more):
     return perturb_items(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=seed, **more)
 
 
-def test_probabilities_are_those_of_the_mechanism():
-    similarity = drawn_at_random(7)
-    ((_, _, found),) = ExponentialMechanism(similarity, epsilon=3.0, sensitivity=1.5).blocks(np.array([4, 0]))
-    for row, item in zip(found, (4, 0), strict=True):
-        weights = [math.exp(3.0 * float(similarity.table[item, j]) / (2 * 1.5)) for j in range(7)]
-        assert row == pytest.approx(np.array(weights) / sum(weights), rel=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", [0.3, 4.0, 25.0])
 def test_no_outcome_tells_two_items_further_apart_than_epsilon(epsilon):
     ((_, _, found),) = ExponentialMechanism(drawn_at_random(30), epsilon=epsilon).blocks(np.arange(30))

@@ -110,27 +110,6 @@ def test_the_regulariser_draws_popular_items_apart_from_others():
     np.testing.assert_array_equal(found[N_ITEMS * 5 :], sent[N_ITEMS * 5 :])
 
 
-def test_one_step_is_adams_on_the_printed_loss():
-    tool, sent = regulariser(hot=5, sub=35), version()  # all others are drawn
-    items = torch.tensor(sent[: N_ITEMS * 5].reshape(N_ITEMS, 5), dtype=torch.float64, requires_grad=True)
-    adam = torch.optim.Adam([items], lr=0.01)
-    loss = sum(
-        -torch.log(
-            np.exp(5.0)
-            / sum(torch.exp(5 * torch.cosine_similarity(items[i], items[j], dim=0)) for j in range(5, 40))
-        )
-        for i in range(5)
-    )
-    loss.backward()
-    adam.step()
-    np.testing.assert_allclose(
-        tool.regularise(sent, 1)[: N_ITEMS * 5].reshape(N_ITEMS, 5),
-        items.detach().numpy(),
-        rtol=1e-4,
-        atol=1e-5,
-    )
-
-
 def test_data_without_differences_in_popularity_and_too_few_items_are_refused():
     with pytest.raises(ScenarioError, match="all 40 items have 3 interactions; use cl4fedrec"):
         regulariser(known(np.full(N_ITEMS, 3)))

@@ -206,22 +206,6 @@ def test_each_positive_has_local_negatives_of_its_own():
     assert seen == set(kept)
 
 
-def test_a_positive_is_told_from_its_own_negatives_alone():
-    """Eq. 1 by hand: at each place the softmax of the positive among its own candidates, each once."""
-    draw = np.random.default_rng(2)
-    p = {name: torch.from_numpy(draw.normal(size=shape)) for name, shape in TOWERS.layout(9).tables.items()}
-    batch = {
-        "items": torch.tensor([[4, -1, 6]]), "user": torch.tensor([0]), "weights": torch.ones(1),
-        "negatives": torch.tensor([[[1, 2, 2, -1], [-1, -1, -1, -1], [3, 6, 8, 1]]]),
-    }  # fmt: skip
-    scores = (p["items"] @ p["users"][0]).numpy()
-    wanted = [
-        np.log(np.exp(scores[[own, *others]]).sum()) - scores[own]
-        for own, others in ((4, [1, 2]), (6, [3, 8, 1]))
-    ]
-    assert fedcl(TOWERS).loss(p, batch, {}).item() == pytest.approx(np.mean(wanted))
-
-
 def test_semi_hard_negatives_are_of_the_best_of_the_nearest_centroid():
     drawn = {item for seed in range(300) for item in negatives(fedcl(), told_by([0.1, 0.9, 0, 0]), seed)[1]}
     assert drawn - {-1} == set(best(CENTROIDS[2])) - {2, 7, 40}

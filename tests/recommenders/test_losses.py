@@ -10,6 +10,7 @@ from gossiprec.federated import RECOMMENDERS
 from gossiprec.federated.correlation import correlation_loss
 from gossiprec.models import MODELS
 from gossiprec.models.base.contrastive import signed_noise
+from tests.audit.federated_loop import contrast, noisy
 
 DIM, N_ITEMS, NEGATIVES, POSITIVES = 5, 23, 4, 4
 EACH = NEGATIVES + 1
@@ -42,20 +43,6 @@ def case(recommender, seed=0, padding=0):
 
 def cosine(a, b):
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-
-def noisy(row, uniform, size):
-    noise = uniform * np.sign(row)
-    return row + size * noise / np.linalg.norm(noise)
-
-
-def contrast(one, other, tau=0.2):
-    """Return the InfoNCE of two lists of rows: a sum, row by row."""
-    total = 0.0
-    for k, row in enumerate(one):
-        against = [np.exp(cosine(row, view) / tau) for view in other]
-        total -= np.log(against[k] / sum(against))
-    return total
 
 
 def numbers(*tensors):
@@ -92,7 +79,7 @@ def test_cl4fedrec_is_what_the_paper_says(scale, over):
     of_users = -np.log(
         own / (own + sum(np.exp(cosine(one, s) / 0.2) for s in extras["synthetic_users"].numpy()))
     )
-    of_items = contrast(*item_views(recommender, p, batch, None if scale == "learning-rate" else scale))
+    of_items = contrast(*item_views(recommender, p, batch, None if scale == "learning-rate" else scale), 0.2)
     of_items /= POSITIVES if over == "mean" else 1
     expected = float(recommender.model.loss(p, batch)) + 0.3 * of_users + 0.9 * of_items
 
@@ -106,7 +93,7 @@ def test_noisy_item_views_are_those_of_simgcl():
         p, batch, extras = case(recommender)
         rows, noise = numbers(p["items"][batch["items"][::EACH]], batch["item_noise"][::EACH])
         views = [[noisy(row, one[k], 0.1) for row, one in zip(rows, noise, strict=True)] for k in range(2)]
-        expected = float(recommender.model.loss(p, batch)) + 0.5 * contrast(*views) / POSITIVES
+        expected = float(recommender.model.loss(p, batch)) + 0.5 * contrast(*views, 0.2) / POSITIVES
         assert float(recommender.loss(p, batch, extras)) == pytest.approx(expected, rel=1e-7)
 
 

@@ -81,32 +81,6 @@ def nobody(version):
 # --- the auxiliary model
 
 
-def test_it_is_trained_on_contributed_sets_by_adam():
-    """One batch of a whole pass: order does not matter, so that the step can be written out."""
-    one = auxiliary(batch=10_000)
-    begun = {name: part.double() for name, part in one._tables(one._values.copy()).items()}
-    parts = {name: torch.nn.Parameter(part) for name, part in begun.items()}
-    adam = torch.optim.Adam(parts.values(), lr=0.05)
-    for epoch in range(3):
-        total, count = 0.0, 0
-        for user in range(N_USERS):
-            samples = one._feed.samples(user, update=epoch, negatives=2, seed=SEED)
-            for item, label in zip(samples["items"].tolist(), samples["labels"].tolist(), strict=True):
-                hidden = torch.relu(
-                    parts["weight0"] @ torch.cat([parts["users"][user], parts["items"][item]])
-                    + parts["offset0"]
-                )
-                chance = torch.sigmoid(parts["weight1"][0] @ hidden + parts["offset1"][0])
-                total = total - (torch.log(chance) if label else torch.log(1 - chance))
-                count += 1
-        adam.zero_grad()
-        (total / count).backward()
-        adam.step()
-        one.train(epoch)
-    np.testing.assert_allclose(one.users, parts["users"].detach(), rtol=0, atol=1e-4)
-    np.testing.assert_allclose(one.items, parts["items"].detach(), rtol=0, atol=1e-4)
-
-
 def test_batches_together_are_a_pass(monkeypatch):
     seen = []
     loss = type(NCF).loss
@@ -163,34 +137,6 @@ def test_a_client_learns_from_predicted_items_that_it_does_not_have():
     assert more["items"].tolist() == [2, 5]
     assert more["labels"].tolist() == pytest.approx([0.1, 0.3])
     assert recommender().extra_samples(1, np.array([3]), {}) == {}
-
-
-def test_the_users_loss_is_that_of_the_paper():
-    draw = np.random.default_rng(2)
-    rows, user, items = (
-        draw.normal(0, 1, (N_USERS, DIM)),
-        draw.normal(0, 1, (1, DIM)),
-        draw.normal(0, 1, (3, DIM)),
-    )
-    p = {"users": torch.tensor(user), "items": torch.tensor(items)}
-    p |= {
-        block.name: torch.tensor(draw.normal(0, 1, block.shape))
-        for block in NCF.blocks()
-        if block.name not in p
-    }
-    batch = {"items": torch.arange(3), "labels": torch.tensor([1.0, 0, 0.3]), "weights": torch.ones(3)}
-    batch["user"] = torch.tensor([0])
-    pdc = recommender(user_weight=0.7, temperature=0.4)
-    directions = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
-    own = {
-        name: torch.tensor(part)
-        for name, part in pdc.client_extras(2, {"auxiliary_users": directions}).items()
-    }
-    found = pdc.loss(p, {**batch, **own}, {"auxiliary_users": torch.tensor(directions)})
-
-    near = [float(np.exp(user[0] @ row / np.linalg.norm(user) / np.linalg.norm(row) / 0.4)) for row in rows]
-    expected = float(NCF.loss(p, batch)) - 0.7 * np.log(near[2] / sum(near))
-    assert float(found) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("executor", ["reference", "batched", "fused"])

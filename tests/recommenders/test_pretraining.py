@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.rng import generator
 from gossiprec.federated.perfedrec.coordinator import (
     PretrainingOptions,
     draw_epoch_items,
@@ -16,6 +15,7 @@ from gossiprec.federated.perfedrec.coordinator import (
     pretrain,
 )
 from gossiprec.models.base.graph import InteractionGraph
+from tests.audit.formulas import pretrained, pretraining
 
 N_USERS, N_ITEMS, DIM, SEED = 7, 9, 5, 11
 
@@ -38,69 +38,7 @@ def trained(graph=GRAPH, seed=SEED, layers=2, rows=None, **options):
     return pretrain(*(rows or tables()), graph, options, layers=layers, seed=seed)
 
 
-def adjacency(edges):
-    """Return D^-1/2 A D^-1/2 of (user, item) pairs, entry by entry."""
-    degrees = np.zeros(N_USERS + N_ITEMS)
-    for user, item in edges:
-        degrees[user] += 1
-        degrees[N_USERS + item] += 1
-    matrix = np.zeros((len(degrees), len(degrees)))
-    for user, item in edges:
-        value = 1 / np.sqrt(degrees[user] * degrees[N_USERS + item])
-        matrix[user, N_USERS + item] = matrix[N_USERS + item, user] = value
-    return torch.tensor(matrix)
-
-
-def edges_of_view(views, users, number, epoch, share):
-    true = list(zip(GRAPH.users.tolist(), GRAPH.items.tolist(), strict=True))
-    if views == "noise":
-        return true
-    kept = [edge for edge in true if edge[0] in users]
-    others = [(user, item) for user in users for item in range(N_ITEMS) if (user, item) not in kept]
-    draw = generator(SEED, "pretraining-edges", number, epoch)
-    return kept + [others[place] for place in draw.choice(len(others), int(share * len(kept)), replace=False)]
-
-
-def loss_by_hand(rows, o, layers, epoch):
-    """Return the InfoNCE of an epoch's users and of its items, a softmax for each row."""
-    users, items = (
-        sorted(
-            generator(SEED, f"pretraining-{name}", 0, epoch)
-            .choice(n, min(n, o.sampled), replace=False)
-            .tolist()
-        )
-        for name, n in (("users", N_USERS), ("items", N_ITEMS))
-    )
-    views = []
-    for number in range(2):
-        matrix = adjacency(edges_of_view(o.views, users, number, epoch, o.pseudo_edges))
-        draw, layer, total = generator(SEED, "pretraining-noise", number, epoch), rows, 0
-        for _ in range(layers):
-            uniform = torch.tensor(draw.random(tuple(rows.shape), np.float32).astype(float))
-            layer = matrix @ layer + o.noise * uniform / (uniform**2).sum(1, keepdim=True).sqrt()
-            total = total + layer
-        views.append(total / layers)
-    one, other = ([row / (row @ row).sqrt() for row in view] for view in views)
-    lost = torch.zeros((), dtype=torch.float64)
-    for some in (users, [N_USERS + item for item in items]):
-        for own in some:
-            near = sum(torch.exp(one[own] @ other[k] / o.temperature) for k in some)
-            lost = lost - torch.log(torch.exp(one[own] @ other[own] / o.temperature) / near) / len(some)
-    return lost
-
-
-def trained_by_hand(o, layers):
-    """Return rows after Adam's steps as its paper writes them (Kingma, Ba, 2015)."""
-    rows = np.concatenate(tables()).astype(float)
-    first, second = np.zeros_like(rows), np.zeros_like(rows)
-    for epoch in range(o.epochs):
-        leaf = torch.tensor(rows, requires_grad=True)
-        loss_by_hand(leaf, o, layers, epoch).backward()
-        slope = leaf.grad.numpy()
-        first, second = 0.9 * first + 0.1 * slope, 0.999 * second + 0.001 * slope**2
-        unbiased = first / (1 - 0.9 ** (epoch + 1)), second / (1 - 0.999 ** (epoch + 1))
-        rows -= o.learning_rate * unbiased[0] / (np.sqrt(unbiased[1]) + 1e-8)
-    return rows
+TRUE = list(zip(GRAPH.users.tolist(), GRAPH.items.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("views", ["noise", "mix"])
@@ -116,7 +54,9 @@ def test_it_is_the_literal_loop(views, layers, sampled):
         "pseudo_edges": 0.3,
         "epochs": 3,
     }
-    expected = trained_by_hand(PretrainingOptions(**options), layers)
+    expected = pretrained(
+        np.concatenate(tables()), TRUE, N_USERS, N_ITEMS, PretrainingOptions(**options), layers, SEED
+    )
     found = np.concatenate(trained(layers=layers, **options))
     assert np.abs(found - np.concatenate(tables())).max() > 0.01
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
@@ -125,12 +65,9 @@ def test_it_is_the_literal_loop(views, layers, sampled):
 def test_it_lowers_what_it_contrasts():
     """Over steps of which each has other users, items and noise."""
     o = PretrainingOptions(epochs=30, sampled=256, learning_rate=0.01)
-    before, after = (
-        np.mean(
-            [float(loss_by_hand(torch.tensor(rows.astype(float)), o, 2, epoch)) for epoch in range(50, 60)]
-        )
-        for rows in (np.concatenate(tables()), np.concatenate(trained(**dict(o))))
-    )
+    losses = [pretraining(TRUE, N_USERS, N_ITEMS, o, 2, seed=SEED, epoch=epoch) for epoch in range(50, 60)]
+    begun, ended = (np.concatenate(rows).astype(float) for rows in (tables(), trained(**dict(o))))
+    before, after = (np.mean([loss(rows) for loss in losses]) for rows in (begun, ended))
     assert after < 0.7 * before
 
 

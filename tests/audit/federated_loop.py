@@ -1,6 +1,7 @@
-"""Federated training of NCF in plain numpy and float64: it shares the data and the random draws with the library.
+"""Federated training of NCF in plain numpy and float64: it shares nothing but data and random draws with the library.
 
-Merges are ``touched-mean``, ``sum`` and the median of each item's changes times their number (``rescale: n``).
+Both come with a prepared run, which the caller makes: this file imports generators of draws alone. Merges are
+``touched-mean``, ``sum`` and the median of each item's changes times their number (``rescale: n``).
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.rng import generator
-from gossiprec.emulation import prepare
-from gossiprec.scenario import load_scenario
 
 BETAS, EPS = (0.9, 0.999), 1e-8
 
@@ -56,14 +55,13 @@ def info_nce_slopes(one, other, tau):
     """Return the derivatives of the summed InfoNCE by both lists of views."""
     near = np.exp((unit(one) @ unit(other).T - 1) / tau)
     pull = (near / near.sum(1, keepdims=True) - np.eye(len(one))) / tau
+    return through_unit(one, pull @ unit(other)), through_unit(other, pull.T @ unit(one))
 
-    def through(rows, slopes):
-        own = unit(rows)
-        return (slopes - (slopes * own).sum(1, keepdims=True) * own) / np.linalg.norm(
-            rows, axis=1, keepdims=True
-        )
 
-    return through(one, pull @ unit(other)), through(other, pull.T @ unit(one))
+def through_unit(rows, slopes):
+    """Return derivatives by rows, given those by the same rows at norm 1."""
+    own, norms = unit(rows), np.linalg.norm(rows, axis=1, keepdims=True)
+    return (slopes - (slopes * own).sum(1, keepdims=True) * own) / norms
 
 
 class Adam:
@@ -84,8 +82,8 @@ class Adam:
 class Loop:
     """A whole run: ``epochs(n)`` yields the version ``[items | layers]`` after the answers of each epoch are merged."""
 
-    def __init__(self, scenario):
-        run = self.run = prepare(load_scenario(scenario))
+    def __init__(self, run):
+        self.run = run
         self.scenario, self.work = run.scenario, run.executor.work
         self.layout, store = self.work.layout, run.executor.store
         self.version = store.version(0)[: self.layout.merged.stop - self.layout.merged.start].astype(float)
@@ -154,7 +152,7 @@ class Loop:
         return touched, p["items"] - table, np.concatenate([part.ravel() for part in changed])
 
     def poisoner(self, node):
-        """Return the message of A-hum: the mean gradient over users that have learnt to dislike the targets."""
+        """Return the message of A-ra: the mean gradient over drawn users; those of A-hum first dislike the targets."""
         targets, options = self.run.attackers[0].targets, self.run.attackers[0].choice.options
         table, layers = self.tables(self.version)
         push, rate = int(self.updates[node]), self.work.training.learning_rate
@@ -165,7 +163,7 @@ class Loop:
         )
         for user in drawn.astype(np.float32).astype(float):
             p = {"user": user, "items": table, "layers": layers}
-            for _ in range(options.steps):
+            for _ in range(getattr(options, "steps", 0)):
                 p["user"] = p["user"] - options.rate * gradient(p, targets, np.zeros(len(targets)))["user"]
             found = gradient(p, targets, np.ones(len(targets)))
             rows -= rate * found["items"] / options.users
@@ -222,3 +220,77 @@ def combined(rule, changes):
     assert rule["name"] == "median"
     assert rule["rescale"] == "n"
     return np.median(changes, axis=0) * len(changes)
+
+
+# What CL4FedRec's coordinator does at the borders of an epoch, and what clients minimise.
+
+
+def cross_entropy(p, items, labels):
+    """Return the mean of L_rec over samples, by NCF."""
+    values = np.concatenate([np.tile(p["user"], (len(items), 1)), p["items"][items]], axis=1)
+    for k, (matrix, offset) in enumerate(p["layers"]):
+        values = values @ matrix.T + offset
+        values = np.maximum(values, 0) if k + 1 < len(p["layers"]) else values
+    chance = sigmoid(values[:, 0])
+    return -np.mean(labels * np.log(chance) + (1 - labels) * np.log(1 - chance))
+
+
+def noisy(row, uniform, size):
+    """Return a view of a row: noise of a norm, in the signs of the row."""
+    noise = uniform * np.sign(row)
+    return row + size * noise / np.linalg.norm(noise)
+
+
+def against(anchor, own, others, tau):
+    """Return minus the log of the softmax of one row, told from others by cosines."""
+    near = np.exp(unit(np.array([own, *others])) @ (anchor / np.linalg.norm(anchor)) / tau)
+    return -np.log(near[0] / near.sum())
+
+
+def contrast(one, other, tau):
+    """Return the InfoNCE of two lists of rows: a sum, row by row."""
+    return sum(against(row, other[k], np.delete(other, k, axis=0), tau) for k, row in enumerate(one))
+
+
+def item_views(p, items, labels, views, each, scale):
+    """Return the positives moved by one gradient step of norm `scale` for each view of the user (eq. 8)."""
+    found = []
+    for view in views:
+        slope = gradient({**p, "user": view}, items, labels)["items"]
+        norms = np.linalg.norm(slope, axis=1, keepdims=True)
+        found.append((p["items"] - scale * slope / np.where(norms > 0, norms, 1))[items[::each]])
+    return found
+
+
+def client_loss(
+    p, items, labels, uniform, synthetic, *, each, tau=0.2, noise=0.1, scale=0.1, weights=(0.3, 0.9)
+):
+    """Return L_rec + lambda 1 L_uc + lambda 2 L_ic / positives of a client of CL4FedRec."""
+    views = [noisy(p["user"], one, noise) for one in uniform]
+    of_items = contrast(*item_views(p, items, labels, views, each, scale), tau) / len(items[::each])
+    of_user = against(views[0], views[1], synthetic, tau)
+    return cross_entropy(p, items, labels) + weights[0] * of_user + weights[1] * of_items
+
+
+def fitted_user(p, items, labels, *, steps, rate):
+    """Return the row of a synthetic user after Adam's steps on its items (eq. 5)."""
+    adam, row = Adam(p["user"].shape), p["user"].copy()
+    for _ in range(steps):
+        row = row + adam.move(gradient({**p, "user": row}, items, labels)["user"], rate)
+    return row
+
+
+def regularised(items, hot, others, *, tau, rate):
+    """Return items after one step of Adam on the sum of log sum exp(cos / tau) of popular ones with others (eq. 15)."""
+    near = np.exp(unit(items[hot]) @ unit(items[others]).T / tau)
+    pull, slopes = near / near.sum(1, keepdims=True) / tau, np.zeros_like(items)
+    slopes[hot] = through_unit(items[hot], pull @ unit(items[others]))
+    slopes[others] += through_unit(items[others], pull.T @ unit(items[hot]))
+    return items + Adam(items.shape).move(slopes, rate)
+
+
+def correlation(rows):
+    """Return L_uni (eq. 12): the norm of the correlation matrix of the dimensions, over their number."""
+    centred = rows - rows.mean(0)
+    columns = unit(centred.T)
+    return np.sqrt(((columns @ columns.T) ** 2).sum()) / rows.shape[1]
