@@ -16,6 +16,7 @@ from gossiprec.base.ragged import row_entries
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.answer_rounds import SumRounds
+from gossiprec.compute.cut_messages import Columns, CutMessages, clip_columns, hide_numbers
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.secure_masks import Round
 from gossiprec.compute.secure_sums import SecureSum, mean_model
@@ -342,6 +343,8 @@ class InboxReducer:
         Arrival time of each message, if it is known.
     is_partial : ndarray of bool, shape (n_nodes,), optional
         Nodes with messages that may lack numbers, which are NaN; no node by default.
+    cuts : CutMessages, optional
+        The pieces of versions that nodes send.
 
     Attributes
     ----------
@@ -362,8 +365,9 @@ class InboxReducer:
         seed: int,
         arrived_at: F64,
         is_partial: Bools | None = None,
+        cuts: CutMessages | None = None,
     ) -> None:
-        self._receivers = receivers
+        self._receivers, self._cuts = receivers, cuts
         self._store = store
         self._seed = seed
         self._arrived_at = arrived_at
@@ -567,8 +571,12 @@ class InboxReducer:
 
     def _inbox(self, program: Program, collected: I64, receiver: ReceiverConfig, *, copies: bool) -> Inbox:
         rows, weights = program.merge_row[collected], program.merge_weight[collected]
-        give = self._store.inbox_copy if copies else self._store.inbox
-        return give(rows, weights, receiver.own_weight)
+        give = self._store.inbox_copy if copies or self._cuts else self._store.inbox
+        inbox = give(rows, weights, receiver.own_weight)
+        if self._cuts is not None:
+            columns = self._cuts.columns(program.merge_message[collected], program.merge_sender[collected])
+            hide_numbers(list(np.asarray(inbox.rows)), clip_columns(columns, self._store.layout.merged))
+        return inbox
 
     def _refuse(self, program: Program, task: int, invalid: I64) -> None:
         """End the run if a received model is not finite, unless such models are discarded.
@@ -619,11 +627,15 @@ class PartialMerger:
         Nodes with messages that may lack numbers, and nodes with an aggregator that reduces what they receive.
     arena : Arena
     seed : int
+    cuts : CutMessages, optional
+        The pieces of versions that nodes send.
     """
 
-    def __init__(self, is_partial: Bools, has_inbox: Bools, arena: Arena, seed: int) -> None:
+    def __init__(
+        self, is_partial: Bools, has_inbox: Bools, arena: Arena, seed: int, cuts: CutMessages | None = None
+    ) -> None:
         self._is_partial, self._has_inbox = is_partial, has_inbox
-        self._arena, self._seed = arena, seed
+        self._arena, self._seed, self._cuts = arena, seed, cuts
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Merge what the tasks of one wave have received, if some of it lacks numbers."""
@@ -636,24 +648,38 @@ class PartialMerger:
         entries, place = row_entries(program.merge_offsets, tasks)
         ends = np.cumsum(np.bincount(place, minlength=len(tasks)))
         source, target, rows = program.source[tasks], program.target[tasks], program.merge_row[entries]
+        merges = (
+            ends,
+            program.merge_keep[entries],
+            self._columns(program, entries, program.node[tasks][place]),
+        )
         if self._arena.is_plain:
-            self._merge(self._arena.rows, source, target, ends, rows, program.merge_keep[entries])
+            self._merge(self._arena.rows, source, target, rows, *merges)
         else:
-            self._merge_copies(program, tasks, entries, ends)
+            self._merge_copies(program, tasks, rows, *merges)
         program.source[tasks] = target
         program.merge_row[entries], program.merge_keep[entries] = target[place], 1.0
 
-    def _merge_copies(self, program: Program, tasks: I64, entries: I64, ends: I64) -> None:
+    def _columns(self, program: Program, entries: I64, receivers: I32) -> Columns:
+        """Return the columns that each entry may have, of those that receivers merge."""
+        merged, n = self._arena.layout.merged, len(entries)
+        if self._cuts is None:
+            return np.full(n, merged.start), np.full(n, merged.stop), np.ones(n, np.int64)
+        columns = self._cuts.columns(program.merge_message[entries], program.merge_sender[entries], receivers)
+        return clip_columns(columns, merged, shifted=False)
+
+    def _merge_copies(self, program: Program, tasks: I64, received: I32, *merges: Any) -> None:
         """Merge in copies of the rows, for stores of other numbers or on a device."""
         arena, n = self._arena, len(tasks)
-        rows = np.concatenate([arena.load(program.source[tasks]), arena.load(program.merge_row[entries])])
-        own, received = np.arange(n, dtype=np.int32), np.arange(n, len(rows), dtype=np.int32)
-        self._merge(rows, own, own, ends, received, program.merge_keep[entries])
+        rows = np.concatenate([arena.load(program.source[tasks]), arena.load(received)])
+        own, others = np.arange(n, dtype=np.int32), np.arange(n, len(rows), dtype=np.int32)
+        self._merge(rows, own, own, others, *merges)
         keys = merge_keys(program, tasks, self._seed) if arena.is_half else None
         arena.store(program.target[tasks], rows[:n], keys)
 
-    def _merge(self, rows: F32, source: I32, target: I32, ends: I64, received: I32, keeps: F32) -> None:
+    def _merge(
+        self, rows: F32, source: I32, target: I32, received: I32, ends: I64, keeps: F32, columns: Columns
+    ) -> None:
         from gossiprec.numerics.partial_rows import merge_sent
 
-        merged = self._arena.layout.merged
-        merge_sent(rows, source, target, ends, received, keeps, merged.start, merged.stop)
+        merge_sent(rows, source, target, ends, received, keeps, *columns)

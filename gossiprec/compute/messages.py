@@ -171,8 +171,11 @@ class Transform:
         Whether a node's pushes depend on its earlier ones, by :attr:`PushContext.memory`.
     extra_bytes : int
         Bytes that a message holds in addition to its blocks.
+    cut : Cut or None
+        How models are cut into pieces, if :meth:`encode` leaves one piece of them and changes nothing else. If no other
+        transform rewrites a node's messages, receivers read the piece in its version; :meth:`encode` is not called.
     n_virtual_nodes : int
-        Number of identities under which a node sends (:meth:`virtual_node_of`); 0 if it sends under its own id.
+        Number of identities under which a node sends, one for each piece; 0 if it sends under its own id.
     """
 
     hides: ClassVar[frozenset[BlockRole]] = frozenset()
@@ -182,11 +185,8 @@ class Transform:
     resizes: ClassVar[bool] = False
     keeps_memory: ClassVar[bool] = False
     extra_bytes: int = 0
+    cut: Cut | None = None
     n_virtual_nodes: int = 0
-
-    def virtual_node_of(self, pushes: PushKeys, place: I64) -> I64:
-        """Return the number of the sender's virtual node that sends each message, given the receiver's place."""
-        raise NotImplementedError(f"{type(self).__name__} has no virtual nodes")
 
     def planned_size(self, size: MessageSize) -> MessageSize:
         """Return the largest size of an encoded message, which decides how long sending it takes, given that before."""
@@ -304,6 +304,11 @@ class OutgoingTransforms:
             rewrites |= used
         return rewrites
 
+    @property
+    def writes_rows(self) -> Bools:
+        """Whether each node's messages are rows of their own, and not its versions or pieces of them."""
+        return self.rewrites_messages & ~self.only_cuts
+
     def rewriting_transforms(self, node: int) -> list[tuple[str, Transform]]:
         """Return the names of a node's policies that rewrite its messages, with their transforms, in order."""
         return [(name, transform) for name, transform, used in self._rewriting if used[node]]
@@ -320,6 +325,19 @@ class OutgoingTransforms:
     def in_order(self) -> Bools:
         """Whether each push of a node waits for its earlier pushes and merges, shape (n_nodes,)."""
         return self.nodes_with("keeps_memory") | self._taken_over | self._remembering
+
+    @property
+    def cuts(self) -> list[tuple[Cut, Bools]]:
+        """The cuts of models into pieces, each with the nodes that use it."""
+        return [
+            (transform.cut, used & ~self._forged) for _, transform, used in self._rewriting if transform.cut
+        ]
+
+    @property
+    def only_cuts(self) -> Bools:
+        """Whether messages of each node are pieces of its versions and differ in nothing else, shape (n_nodes,)."""
+        counts = np.sum([used for *_, used in self._rewriting], axis=0, dtype=np.int64)
+        return np.asarray(self.nodes_with("cut") & (counts == 1) & ~self._taken_over)
 
     @property
     def extra_bytes(self) -> I64:
@@ -397,6 +415,39 @@ class PushKeys:
             words = philox_words(self.seed, 0, self.number, self.node, purpose)
             self._drawn[purpose] = words[:, 0].astype(np.int64)
         return self._drawn[purpose]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A cut of models into disjoint pieces that cover them; each receiver of a push is sent one piece.
+
+    Attributes
+    ----------
+    n_pieces : int
+    contiguous : bool
+        Whether a piece holds neighbouring numbers; else every n-th number.
+    purpose : int
+        Purpose of the random shift of each push.
+    header : int
+        Bytes of a message that name the piece.
+    """
+
+    n_pieces: int
+    contiguous: bool
+    purpose: int
+    header: int
+
+    def pieces(self, bits: I64, place: I64) -> I64:
+        """Return the piece in each message, given random bits of its push and the receiver's place."""
+        return (place + bits) % self.n_pieces
+
+    def columns(self, piece: I64, begin: I64, end: int) -> tuple[I64, I64, I64]:
+        """Return the first column, the end and the step of each piece of rows with numbers in ``begin .. end``."""
+        if not self.contiguous:
+            return begin + piece, np.full_like(piece, end), np.full_like(piece, self.n_pieces)
+        width = end - begin
+        low, high = (begin + part * width // self.n_pieces for part in (piece, piece + 1))
+        return low, high, np.ones_like(piece)
 
 
 @dataclass(frozen=True)

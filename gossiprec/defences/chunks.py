@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
-from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import purpose_id
-from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, PushKeys, RowTransform
+from gossiprec.compute.messages import Cut, MessagePayload, MessageSize, PushedRows, RowTransform
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.models.base import Layout, Model
 
@@ -51,21 +51,20 @@ class Pieces(RowTransform):
 
     is_partial = True
     per_receiver = True
+    cut: Cut
 
     def __init__(self, options: ChunksOptions) -> None:
         self._options = options
+        self.cut = Cut(options.pieces, options.cut == "contiguous", SHIFTED, HEADER)
         self.n_virtual_nodes = options.n_virtual_nodes
 
     def encode_rows(self, rows: PushedRows) -> None:
         """Encode the values in place."""
         from gossiprec.numerics.partial_rows import keep_piece
 
-        n = self._options.pieces
-        keep_piece(rows.values, (rows.place + rows.keys(SHIFTED)) % n, n, self._options.cut == "contiguous")
-
-    def virtual_node_of(self, pushes: PushKeys, place: I64) -> I64:
-        """Return the piece of each message: virtual node i sends piece i."""
-        return (place + pushes.of(SHIFTED)) % self._options.pieces
+        cut = self.cut
+        pieces = cut.pieces(rows.keys(SHIFTED), rows.place)
+        keep_piece(rows.values, *cut.columns(pieces, np.zeros_like(pieces), rows.ends[-1]))
 
     def resized(self, payload: MessagePayload) -> MessagePayload:
         """Return the payload with the name of the piece."""

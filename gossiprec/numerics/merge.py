@@ -49,6 +49,8 @@ def merge_into(rows, merge):
             received = rows[merge_row[entry], low:high]
             keep = merge_keep[entry]
             give = np.float32(1.0) - keep
+            if keep == np.float32(1.0) and merge_row[entry] == target:
+                continue  # merged before, as a message that lacks numbers
             if keep == np.float32(0.0):
                 for k in range(len(out)):
                     out[k] = received[k]

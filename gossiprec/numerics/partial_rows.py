@@ -98,18 +98,13 @@ def _sparsify(values, bases, memory, nodes, keys, k, adopts, largest, n_own):
                 values[row, column] = np.float32(np.nan)
 
 
-def _keep_piece(values, pieces, n_pieces, contiguous):
-    """Leave one piece of each row: every n-th number, or neighbouring ones."""
-    width = values.shape[1]
+def _keep_piece(values, begins, ends, steps):
+    """Leave the columns ``begin .. end`` of each row, in steps."""
     for row in range(len(values)):
-        piece = pieces[row]
-        if contiguous:
-            values[row, : piece * width // n_pieces] = np.float32(np.nan)
-            values[row, (piece + 1) * width // n_pieces :] = np.float32(np.nan)
-        else:
-            kept = values[row, piece::n_pieces].copy()
-            values[row, :] = np.float32(np.nan)
-            values[row, piece::n_pieces] = kept
+        some = slice(begins[row], ends[row], steps[row])
+        kept = values[row, some].copy()
+        values[row, :] = np.float32(np.nan)
+        values[row, some] = kept
 
 
 def _quantize(values, keys, ends, levels):
@@ -157,24 +152,35 @@ def _put_rows(rows, places, begin, values, n_sent):
         n_sent[row] = count
 
 
-def _merge_sent(rows, source, target, ends, entry_rows, keeps, begin, end):
-    """Merge received rows into each task's row; the receiver keeps its own value of a number that is NaN there."""
+def _merge_sent(rows, source, target, ends, entry_rows, keeps, begins, stops, steps):
+    """Merge received rows into each task's row; the receiver keeps its own value of a number that was not sent.
+
+    Of each received row the columns ``begin .. stop`` in steps were sent, without those that are NaN.
+    """
     first = 0
     for task in range(len(source)):
         if source[task] != target[task]:
             rows[target[task]] = rows[source[task]]
-        own = rows[target[task], begin:end]
         for entry in range(first, ends[task]):
-            received, keep = rows[entry_rows[entry], begin:end], keeps[entry]
+            begin, stop, step = begins[entry], stops[entry], steps[entry]
+            keep = keeps[entry]
             other = np.float32(1.0) - keep
-            if keep == 0.0:
-                for column in range(len(own)):
-                    value = received[column]
-                    own[column] = value if value == value else own[column]
+            if step == 1:
+                own, received = rows[target[task], begin:stop], rows[entry_rows[entry], begin:stop]
+                if keep == 0.0:
+                    for column in range(len(own)):
+                        value = received[column]
+                        own[column] = value if value == value else own[column]
+                else:
+                    for column in range(len(own)):
+                        value = received[column]
+                        mixed = keep * own[column] + other * value
+                        own[column] = mixed if value == value else own[column]
             else:
-                for column in range(len(own)):
+                own, received = rows[target[task]], rows[entry_rows[entry]]
+                for column in range(begin, stop, step):
                     value = received[column]
-                    mixed = keep * own[column] + other * value
+                    mixed = value if keep == 0.0 else keep * own[column] + other * value
                     own[column] = mixed if value == value else own[column]
         first = ends[task]
 

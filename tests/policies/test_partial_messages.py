@@ -156,7 +156,13 @@ def merged_plainly(prepared, arena, program, task):
     if not len(entries):
         return None
     row, merged = arena.rows[program.source[task]].copy(), prepared.layout.merged
-    received = [arena.rows[program.merge_row[entry], merged] for entry in entries]
+    rows = [arena.rows[program.merge_row[entry]].copy() for entry in entries]
+    for entry, other in zip(entries, rows, strict=True):
+        if prepared.cuts is not None:
+            message, sender = (program.merge_message[[entry]], program.merge_sender[[entry]])
+            (low,), (high,), (step,) = prepared.cuts.columns(message, sender)
+            other[~np.isin(np.arange(len(other)), np.arange(low, high, step))] = NAN
+    received = [other[merged] for other in rows]
     if (program.merge_keep[list(entries)] < 0).any():
         weights = [prepared.merge_weights[program.node[task]], *program.merge_weight[list(entries)]]
         models = np.array([row[merged], *received])
@@ -220,12 +226,12 @@ def test_observers_complete_what_they_receive():
     single, pool = rows.copy(), rows[:1].copy()
 
     views.complete_merges(MergeDeliveries(single, program, np.zeros(1, np.int64)), np.ones(1, np.int32))
-    views.complete(pool, np.zeros(1, np.int32), np.ones(1, np.int32))
+    views.complete(pool, np.zeros(1, np.int32), np.ones(1, np.int32), np.zeros(1, np.int32))
 
     assert single[0, [0, LAYOUT.items.start]].tolist() == [0, 3]
     assert pool[0, LAYOUT.items.start] == 7
     pool[0], pool[0, 1] = 2.0, NAN
-    views.complete(pool, np.zeros(1, np.int32), np.ones(1, np.int32))
+    views.complete(pool, np.zeros(1, np.int32), np.ones(1, np.int32), np.zeros(1, np.int32))
     assert pool[0, 1] == 1  # as received before
 
 

@@ -60,8 +60,9 @@ class PlannerOptions:
         Nodes of which the aggregator reduces all received models at once, when the node's model is next read: at a
         wake or push, never earlier, so that cutting the tape elsewhere changes nothing.
     rewrites : ndarray of int, shape (n_nodes,), optional
-        Nodes of which each push is rewritten into a row of its own: 1, plus ``IN_ORDER`` if a push depends on the one
-        before, plus ``EACH`` if each receiver gets a row of its own (:mod:`gossiprec.compute.plan.program`).
+        Nodes of which each push is rewritten into a row of its own: ``ROWS``, plus ``IN_ORDER`` if a push depends on
+        the one before, plus ``EACH`` if each receiver gets a row of its own; only ``EACH`` if each receiver reads
+        something else in the node's version (:mod:`gossiprec.compute.plan.program`).
     names_senders : bool
         Whether programs name the senders of merged versions even if there are no inboxes.
     rest : int
@@ -112,7 +113,7 @@ class Planner:
         self._has_inboxes = options.names_senders or (inboxes is not None and bool(inboxes.any()))
         self._nodes[:, at.REWRITES] = 0 if rewrites is None else rewrites
         self._nodes[:, at.PUSHES] = 0
-        self._rewrites = rewrites is not None and bool(rewrites.any())
+        self._rewrites = rewrites is not None and bool((rewrites & at.ROWS).any())
         self._rows = np.zeros((0, 3), np.int32)
         self._free = np.zeros(0, np.int32)
         self._messages = np.zeros((0, 4), np.int32)

@@ -143,7 +143,7 @@ def emit_update_task(node, tables, output):
     nodes, rows, free, counters = tables.nodes, tables.rows, tables.free, tables.counters
     update = to_int64(nodes[node, at.UPDATES])
     if update < nodes[node, at.LIMIT]:
-        if nodes[node, at.REWRITES]:
+        if nodes[node, at.REWRITES] & at.ROWS != 0:
             if nodes[node, at.HEAD] != at.NONE:
                 emit_task(node, at.NONE, UNMIXED, tables, output)
             release_base(node, nodes, rows, free, counters)
@@ -266,7 +266,7 @@ def push_version(node, first, end, mixes, tables, mass, output):
             release_row(before, rows, free, counters)
         if end > first:
             nodes[node, at.PUSHED] = first
-    rewrites, each = nodes[node, at.REWRITES] != 0, nodes[node, at.REWRITES] & at.EACH != 0
+    rewrites, each = nodes[node, at.REWRITES] & at.ROWS != 0, nodes[node, at.REWRITES] & at.EACH != 0
     for m in range(first, end):
         if rewrites and (each or m == first):
             message = to_int64(m) if each else to_int64(at.NONE)
@@ -276,7 +276,7 @@ def push_version(node, first, end, mixes, tables, mass, output):
         rows[row, at.NEEDED] += 1
         messages[m, at.SENDER], messages[m, at.CARRIED] = node, row
         messages[m, at.PUSH] = m if each else first
-    if rewrites and end > first:
+    if nodes[node, at.REWRITES] != 0 and end > first:
         nodes[node, at.PUSHES] += 1
         release_base(node, nodes, rows, free, counters)
 

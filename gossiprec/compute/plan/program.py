@@ -18,9 +18,10 @@ from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 
 # Columns of the node table. LIMIT is the number of local updates after which a node stops training. HELD is the row
 # of the version that it pushed last, and PUSHED the first message of that push, if it mixes. INBOX is 1 if received
-# versions wait until its model is read. REWRITES is 1 if its pushes are rewritten rows, plus IN_ORDER if each depends
-# on the one before, plus EACH if each receiver is sent a row of its own; PUSHES counts such pushes, and BASE is the row
-# of its version before its last local update, if the update came after its last push.
+# versions wait until its model is read. REWRITES is ROWS if its pushes are rewritten rows, plus IN_ORDER if each waits
+# for the one before, plus EACH if each receiver is sent something else; it is 0 if pushes are whole versions. PUSHES
+# counts the other pushes. If they are rewritten, BASE is the row of the node's version before its last local update, if
+# the update came after its last push.
 CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED, INBOX, REWRITES, PUSHES, BASE = range(12)
 # Columns of the mass table: weight of the versions pooled since the last push, with and without the factors.
 WEIGHTED, FULL = range(2)
@@ -42,7 +43,7 @@ NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
 POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
 
 NONE = -1
-IN_ORDER, EACH = 2, 4
+ROWS, IN_ORDER, EACH = 1, 2, 4
 
 UNRESOLVED = -1.0
 """Placeholder of a merge weight that the executor computes from the versions' performance for the receiver.

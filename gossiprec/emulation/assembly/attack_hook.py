@@ -29,6 +29,7 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
+from gossiprec.compute.cut_messages import CutMessages, hide_numbers
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.messages import MessagePayload, PushContext, check_forged
 from gossiprec.compute.plan.program import PoolDeliveries, Program
@@ -59,12 +60,16 @@ class PartialViews(Stateful):
     n_pools : int
     first : ndarray of float32, shape (row_size,)
         The version with which all nodes begin, without a user's row.
+    cuts : CutMessages, optional
+        The pieces of versions that nodes send.
     """
 
     checkpointed = ("latest", "met")
 
-    def __init__(self, layout: Layout, is_partial: Bools, n_pools: int, first: F32) -> None:
-        self._layout, self._is_partial, self._first = layout, is_partial, first
+    def __init__(
+        self, layout: Layout, is_partial: Bools, n_pools: int, first: F32, cuts: CutMessages | None = None
+    ) -> None:
+        self._layout, self._is_partial, self._first, self._cuts = layout, is_partial, first, cuts
         self._latest = np.zeros((n_pools, len(is_partial), layout.row_size), np.float32)
         self._met = np.zeros((n_pools, len(is_partial)), np.bool_)
 
@@ -74,14 +79,18 @@ class PartialViews(Stateful):
         own_user = layout.users if layout.n_users == 1 else slice(0, 0)
         entries = np.flatnonzero(self._is_partial[senders])
         tasks = np.searchsorted(program.merge_offsets, entries, side="right") - 1
-        pairs = zip(program.merge_row[entries].tolist(), program.source[tasks].tolist(), strict=True)
-        for received, own in pairs:
-            row = raw.rows[received, : layout.shared.stop]
+        rows = [raw.rows[row, : layout.shared.stop] for row in program.merge_row[entries].tolist()]
+        if self._cuts is not None:
+            messages = program.merge_message[entries]
+            hide_numbers(rows, self._cuts.columns(messages, senders[entries], program.node[tasks]))
+        for row, own in zip(rows, program.source[tasks].tolist(), strict=True):
             row[own_user][np.isnan(row[own_user])] = 0.0
             _fill(row, raw.rows[own])
 
-    def complete(self, rows: F32, pools: I32, senders: I32) -> None:
+    def complete(self, rows: F32, pools: I32, senders: I32, messages: I32) -> None:
         """Complete copies of models that pools receive; the pairs of pool and sender are distinct."""
+        if self._cuts is not None:
+            hide_numbers(list(rows[:, : self._layout.shared.stop]), self._cuts.columns(messages, senders))
         for row, pool, sender in zip(rows, pools.tolist(), senders.tolist(), strict=True):
             if self._is_partial[sender]:
                 latest = self._latest[pool, sender]
@@ -95,7 +104,9 @@ def _fill(row: F32, known: F32) -> None:
     np.copyto(row, known[: len(row)], where=np.isnan(row))
 
 
-def make_partial_views(components: RunComponents, attacks: list[Attack]) -> PartialViews | None:
+def make_partial_views(
+    components: RunComponents, attacks: list[Attack], cuts: CutMessages | None
+) -> PartialViews | None:
     """Return the completion of partial models for attacks, or None if there are none of either."""
     partial = components.outgoing.nodes_with("is_partial")
     if not attacks or not partial.any() or components.mode.sizes_follow_training:
@@ -103,7 +114,7 @@ def make_partial_views(components: RunComponents, attacks: list[Attack]) -> Part
     layout, draw = components.layout, generator(components.scenario.seed, "initial-common", 0)
     first = np.zeros(layout.row_size, np.float32)
     first[layout.items.start : layout.shared.stop] = layout.initial_common(draw)
-    return PartialViews(layout, partial, sum(len(attack.pools) for attack in attacks), first)
+    return PartialViews(layout, partial, sum(len(attack.pools) for attack in attacks), first, cuts)
 
 
 T = TypeVar("T")
@@ -285,7 +296,7 @@ class AttackHook(DeliveryHook):
                 seen = Observations(raw, *self._by_id, message)
                 copies = copy_received_versions(seen, *self._about[:2])
                 if self._views is not None:
-                    self._views.complete(copies, raw.group + self._first_pool, seen.senders)
+                    self._views.complete(copies, raw.group + self._first_pool, seen.senders, message)
                 raw = GroupDeliveries(copies, copy_data(raw.group), np.arange(len(copies), dtype=np.int32))
             self.timed_call(self.attack.observe, Observations(raw, *self._about, message))
 

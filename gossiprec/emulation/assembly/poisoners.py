@@ -261,7 +261,7 @@ def draw_interactions(train: Ragged, fraction: float, seed: int) -> Ragged:
 
 def make_push_log(components: RunComponents) -> PushLog | None:
     """Return the log of the pushes that are rewritten or forged, or None if there are none."""
-    nodes, protocol = components.outgoing.rewrites_messages, components.protocol
+    nodes, protocol = components.outgoing.writes_rows, components.protocol
     if not nodes.any():
         return None
     coordinator = protocol.n_users if protocol.has_coordinator else None

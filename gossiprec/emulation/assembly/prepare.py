@@ -18,6 +18,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.answer_rounds import AnswerRounds, SumRounds
+from gossiprec.compute.cut_messages import CutMessages, cut_messages
 from gossiprec.compute.executors import EXECUTORS, Executor
 from gossiprec.compute.inbox_reducer import (
     InboxReducer,
@@ -59,7 +60,12 @@ from gossiprec.emulation.assembly.neighbour_sums import (
     refuse_coalitions,
 )
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
-from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule, scheduled_inputs
+from gossiprec.emulation.assembly.schedule import (
+    PrecomputedSchedule,
+    Schedule,
+    build_and_schedule,
+    scheduled_inputs,
+)
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
@@ -97,7 +103,7 @@ def make_planner(
     rewrites = _rewriting_codes(components.outgoing)
     # A rewritten message has a row of its own. Reused at once, the next push waits until its receiver has merged it,
     # and so on: nearly nothing runs at the same time.
-    resting = int(np.count_nonzero(rewrites)) // 2 + components.mode.waiting_handles(
+    resting = int(np.count_nonzero(components.outgoing.writes_rows)) // 2 + components.mode.waiting_handles(
         components.inbox_capacity
     )
     planner = Planner(
@@ -125,7 +131,7 @@ def make_planner(
 def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
     """Return for each node whether its pushes are rewritten, and how, as the planner numbers it."""
     in_order, each = outgoing.in_order, outgoing.nodes_with("per_receiver")
-    return np.asarray(outgoing.rewrites_messages + IN_ORDER * in_order + EACH * each, np.int64)
+    return np.asarray(outgoing.writes_rows + IN_ORDER * in_order + EACH * each, np.int64)
 
 
 @old_members(between="coordinator_hook", encoding="encoder")
@@ -150,6 +156,8 @@ class PreparedRun(RunComponents):
         The aggregation of inboxes.
     encoder : MessageEncoder or None
         The rewriting of pushes by transforms and poisoners, or None if no push is rewritten.
+    cuts : CutMessages or None
+        The pieces in messages, if nodes send pieces of their versions.
     partial_merger : PartialMerger or None
         The merging of models of which some numbers were not sent, or None if all messages are whole.
     partial_views : PartialViews or None
@@ -177,6 +185,7 @@ class PreparedRun(RunComponents):
     deliveries: MessageIndex
     reducer: InboxReducer
     encoder: MessageEncoder | None
+    cuts: CutMessages | None
     partial_merger: PartialMerger | None
     partial_views: PartialViews | None
     push_rounds: PushLog | None
@@ -388,10 +397,11 @@ def _assemble(
             shard.bring(nodes)
         return store.models(planner.current_rows, nodes)
 
-    virtual = make_virtual_nodes(components, schedule)
+    cuts = _make_cuts(components, schedule)
+    virtual = make_virtual_nodes(components, cuts)
     attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, virtual)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
-    views = make_partial_views(components, attacks)
+    views = make_partial_views(components, attacks, cuts)
     meters = make_hooks(components, attacks, deliveries, weigh, views, virtual)
     rounds: SumRounds | None = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
     hidden = range(components.protocol.n_users)
@@ -411,25 +421,38 @@ def _assemble(
     receivers, serving = _coordinate(components, store, rounds, meters)
     push_rounds = make_push_log(components)
     encoder = None if push_rounds is None else _make_encoder(components, executor, push_rounds, meters)
-    partial, merger = _make_merger(components, executor, receivers)
+    partial, merger = _make_merger(components, executor, receivers, cuts)
     return PreparedRun(
         **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
-        reducer=InboxReducer(receivers, store, seed, deliveries.time, partial), encoder=encoder,
-        partial_merger=merger, partial_views=views, push_rounds=push_rounds, answer_rounds=rounds,
+        reducer=InboxReducer(receivers, store, seed, deliveries.time, partial, cuts), encoder=encoder,
+        cuts=cuts, partial_merger=merger, partial_views=views, push_rounds=push_rounds, answer_rounds=rounds,
         serving=serving, shard=shard,
     )  # fmt: skip
 
 
+def _make_cuts(components: RunComponents, schedule: Schedule) -> CutMessages | None:
+    """Return the pieces in the messages of the run, or None if no node sends pieces."""
+    protocol = components.protocol
+    if not components.outgoing.cuts:
+        return None
+    assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts of models by performance"
+    segments = [tick.segment for tick in schedule.ticks]
+    return cut_messages(
+        components.outgoing, components.layout, components.scenario.seed, segments, protocol.role_behaviours,
+        protocol.roles,
+    )  # fmt: skip
+
+
 def _make_merger(
-    components: RunComponents, executor: Executor, receivers: Collection[int]
+    components: RunComponents, executor: Executor, receivers: Collection[int], cuts: CutMessages | None
 ) -> tuple[Bools, PartialMerger | None]:
     """Return the nodes that send parts of models, and what merges these parts, or None if there are none."""
     partial = components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training)
     if not partial.any():
         return partial, None
     has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))
-    return partial, PartialMerger(partial, has_inbox, executor.work.arena, components.scenario.seed)
+    return partial, PartialMerger(partial, has_inbox, executor.work.arena, components.scenario.seed, cuts)
 
 
 def _coordinate(

@@ -12,10 +12,8 @@ from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDel
 from gossiprec.base.arrays import I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
-from gossiprec.compute.messages import PushKeys
+from gossiprec.compute.cut_messages import CutMessages
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.emulation.assembly.poisoners import make_push_log
-from gossiprec.emulation.assembly.schedule import PrecomputedSchedule, Schedule
 from gossiprec.models import BlockRole
 
 
@@ -84,7 +82,7 @@ def join_views(rankings: Sequence[Ranking]) -> Ranking:
     return replace(rankings[0], views=tuple(ranking.scores for ranking in rankings[1:]))
 
 
-def make_virtual_nodes(components: RunComponents, schedule: Schedule) -> VirtualNodes | None:
+def make_virtual_nodes(components: RunComponents, cuts: CutMessages | None) -> VirtualNodes | None:
     """Return the virtual nodes of a run, or None if nodes send under their own ids.
 
     Raises
@@ -94,28 +92,15 @@ def make_virtual_nodes(components: RunComponents, schedule: Schedule) -> Virtual
     """
     outgoing, protocol, seed = components.outgoing, components.protocol, components.scenario.seed
     used = outgoing.nodes_with("n_virtual_nodes")
-    if not used.any():
+    if not used.any() or cuts is None:
         return None
     _check(components, used)
-    assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts of models by performance"
     nodes = np.flatnonzero(used)
     transform = next(t for _, t in outgoing.rewriting_transforms(int(nodes[0])) if t.n_virtual_nodes)
     names = np.tile(np.arange(protocol.n_nodes), (transform.n_virtual_nodes, 1))
     for number, row in enumerate(names):
         row[nodes] = generator(seed, "virtual-nodes", number).permutation(nodes)
-    piece, log = np.full(schedule.n_messages, -1, np.int32), make_push_log(components)
-    assert log is not None, "pieces are rewritten messages"
-    for tick in schedule.ticks:
-        log.read_segment(tick.segment)
-        found = [
-            (node, number, message, event.places[receiver])
-            for (node, number), event in log.events.items()
-            if used[node]
-            for message, receiver in zip(event.messages, event.all_receivers.tolist(), strict=True)
-        ]
-        sender, push, of, place = np.array(found, np.int64).reshape(-1, 4).T
-        piece[of] = transform.virtual_node_of(PushKeys(seed, sender, push), place)
-    return VirtualNodes(piece, names)
+    return VirtualNodes(cuts.piece, names)
 
 
 def _check(components: RunComponents, used: Bools) -> None:

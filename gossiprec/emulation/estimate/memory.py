@@ -210,7 +210,7 @@ def _rewritten_rows(components: RunComponents) -> int:
     outgoing, most = components.outgoing, components.protocol.max_messages_per_wake or 1
     more = (most - 1) * outgoing.nodes_with("per_receiver") + outgoing.nodes_with("keeps_memory")
     kept = sum(len(entry.nodes) * entry.memory_numbers for entry in components.attackers)
-    return int((outgoing.rewrites_messages + more).sum()) + kept // components.layout.row_size
+    return int((outgoing.writes_rows * (1 + more)).sum()) + kept // components.layout.row_size
 
 
 def stacks_updates(rule: Aggregator) -> bool:

@@ -1,0 +1,66 @@
+"""The piece in each message of a run, found at once, is the one that the log of pushes leads to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.compute.cut_messages import clip_columns, cut_messages, hide_numbers
+from gossiprec.compute.message_encoder import PushLog
+from gossiprec.compute.messages import OutgoingTransforms, PushKeys
+from gossiprec.compute.plan.tape import Behaviour, Op, Tape
+from gossiprec.defences import POLICIES
+from gossiprec.models import MODELS
+
+LAYOUT = MODELS["mf"](MODELS["mf"].Options()).layout(6)
+
+
+def chunks(**options):
+    policy = POLICIES["chunks"](POLICIES["chunks"].Options(**options), np.array([0, 2]))
+    return policy.transform()
+
+
+def test_pieces_follow_from_the_push_and_the_place_of_the_receiver_and_copies_are_equal():
+    transform, outgoing = chunks(pieces=3), OutgoingTransforms(LAYOUT, 4)
+    outgoing.add("chunks", transform, np.array([0, 2]))
+    behaviours, roles, tape = [Behaviour((Op.TRAIN, Op.PUSH), (Op.BLEND,))], np.zeros(4, np.int64), Tape()
+    tape.wake(1.0, 0, [3, 1, 3, 2])  # the network copies a message
+    tape.wake(1.5, 1, [0, 2])
+    tape.wake(2.0, 2, [])
+    tape.wake(2.5, 2, [1, 0])
+    segments = [tape.cut()]
+    tape.wake(3.0, 2, [3])
+    tape.wake(3.5, 0, [2, 2, 1])
+    segments.append(tape.cut())
+
+    found = cut_messages(outgoing, LAYOUT, 7, segments, behaviours, roles)
+    log, expected = PushLog(outgoing.rewrites_messages, roles, behaviours, None), np.full(12, -1)
+    for segment in segments:
+        log.read_segment(segment)
+        for (node, number), event in log.events.items():
+            for message in event.messages:
+                place, _ = log.place(message, node, number)
+                bits = PushKeys(7, np.array([node]), np.array([number])).of(transform.cut.purpose)
+                expected[message] = transform.cut.pieces(bits, np.array([place]))[0]
+
+    assert found.piece.tolist() == expected.tolist()
+    assert found.piece[0] == found.piece[2]
+    assert (found.piece[[4, 5]] == -1).all()
+    assert found.nodes.tolist() == [True, False, True, False]
+
+
+def test_columns_in_a_part_of_a_row_are_those_of_the_piece_in_it():
+    outgoing = OutgoingTransforms(LAYOUT, 4)
+    outgoing.add("chunks", chunks(pieces=3, cut="interleaved"), np.array([0, 2]))
+    behaviours, tape = [Behaviour((Op.PUSH,), (Op.BLEND,))], Tape()
+    tape.wake(1.0, 0, [1, 2, 3])
+    cuts = cut_messages(outgoing, LAYOUT, 7, [tape.cut()], behaviours, np.zeros(4, np.int64))
+    columns = cuts.columns(np.arange(3), np.zeros(3, np.int64))
+
+    rows = np.tile(np.arange(LAYOUT.shared.stop, dtype=np.float32), (3, 1))
+    hide_numbers(list(rows), columns)
+    assert (np.isfinite(rows).sum(axis=0) == 1).all()
+    part = slice(4, 11)
+    inside = [list(range(*each)) for each in zip(*clip_columns(columns, part), strict=True)]
+    assert inside == [np.flatnonzero(np.isfinite(row[part])).tolist() for row in rows]
+    own = cuts.columns(np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int32))
+    assert (own[2] == 1).all()  # a node mixes with its own whole version
