@@ -43,7 +43,7 @@ class CutMessages:
     def columns(self, messages: I32 | I64, senders: I32 | I64, receivers: I32 | None = None) -> Columns:
         """Return the first column, the end and the step of the numbers in some messages; all of whole rows.
 
-        A message in the mix of a `receiver` that sent it itself stands for its whole version.
+        A message that its own `receiver` sent is one whole version, with which the node mixes.
         """
         end = self.layout.shared.stop
         begin, step = np.zeros(len(messages), np.int64), np.ones(len(messages), np.int64)
