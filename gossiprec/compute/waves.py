@@ -18,6 +18,7 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store import UpdateRows
+from gossiprec.compute.store.stored_versions import NO_VERSIONS, Versions
 from gossiprec.compute.update_noise import run_with_noise
 
 
@@ -155,12 +156,15 @@ class WaveOptions:
         Run in this order, after the hooks have read the versions to be merged.
     check : FiniteCheck, optional
         Ends the run at the end of a wave in which a trained model is not finite.
+    versions : Versions
+        Stores trained models, or gives stored ones in place of training.
     """
 
     threads: ThreadPool
     wave_size: int | None
     steps: Sequence[TaskPreprocessor] = ()
     check: FiniteCheck | None = None
+    versions: Versions = NO_VERSIONS
 
 
 class WaveRunner:
@@ -180,7 +184,8 @@ class WaveRunner:
 
     def __init__(self, executor: Executor, watchers: Sequence[DeliveryHook], options: WaveOptions) -> None:
         self._steps, self._check = options.steps, options.check
-        self._executor, self._run_tasks = executor, run_with_noise(executor)
+        self._executor = executor
+        self._run_tasks = options.versions.wrap(executor.work.arena, run_with_noise(executor))
         self._watchers = watchers
         self._threads = options.threads if executor.parallel else ThreadPool(1)
         self._width = 1 if executor.threads_internally else self._threads.size

@@ -190,11 +190,12 @@ def has_digests(manifest: Mapping[str, Any]) -> bool:
     return FILES in manifest
 
 
-def digests_of(run: Path, names: Iterable[str] = run_files.FILES) -> dict[str, Any]:
-    """Return length and SHA-256 of the files of a run that exist, by name; the manifest is left out."""
+def digests_of(run: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return length and SHA-256 of files of a run, by default all, that exist, by name; the manifest is left out."""
+    stored = sorted(path.name for path in run.glob(run_files.VERSIONS))
     return {
         name: _digest_of_file(run / name)
-        for name in names
+        for name in ((*run_files.FILES, *stored) if names is None else names)
         if name != run_files.MANIFEST and (run / name).exists()
     }
 

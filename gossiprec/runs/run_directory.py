@@ -360,8 +360,9 @@ def _make_empty(path: Path) -> None:
         CheckpointFolder(path).clear()
         if (path / run_files.OBSERVED).is_dir():
             shutil.rmtree(path / run_files.OBSERVED)
-        for curves in path.glob(run_files.TENSORBOARD):
-            curves.unlink()
+        for pattern in (run_files.TENSORBOARD, run_files.VERSIONS):
+            for left in path.glob(pattern):
+                left.unlink()
         for name in run_files.FILES:
             for left in run_files.find_leftovers(path / name):
                 left.unlink(missing_ok=True)

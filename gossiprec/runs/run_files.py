@@ -37,6 +37,8 @@ CHECKPOINTS = "checkpoints"
 """Folder of the checkpoints, present until the run is complete."""
 OBSERVED = "observed"
 """Folder of the results of observers that saw the complete run later; each folder in it is a run directory."""
+VERSIONS = "versions-*.npz"
+"""Pattern of the names of stored versions (``evaluate.keep``); :func:`versions_path` gives that of a report."""
 TENSORBOARD = "events.out.tfevents.*"
 """Pattern of the names of TensorBoard's files, if TensorBoard tracks the run."""
 
@@ -50,6 +52,11 @@ RESULTS = (SUMMARY, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER, LISTS)
 """The files that a run writes when it ends."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")
+
+
+def versions_path(folder: Path, report: int) -> Path:
+    """Return the file of the versions that a run stores at a report, numbered from 1."""
+    return folder / VERSIONS.replace("*", f"{report:05d}")
 
 
 def log_path(path: Path) -> Path:

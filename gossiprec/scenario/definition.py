@@ -214,7 +214,7 @@ class Scenario(ScenarioHeader):
                 del plain["dataset"][key]
         if not self.dataset.without:
             del plain["dataset"]["without"]
-        for key in ("activity_groups", "groups", "keep_lists"):
+        for key in ("activity_groups", "groups", "keep_lists", "keep"):
             if getattr(self.evaluate, key) is None:
                 del plain["evaluate"][key]
         if self.evaluate.by_user == "last":

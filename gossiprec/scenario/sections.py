@@ -100,6 +100,14 @@ class UserGroups(Options):
 Rounds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST)], ...], Field(min_length=1)]
 
 
+class KeepOptions(Options):
+    """What a run stores, so that later measures and observers need no second run."""
+
+    versions: Literal["all", "last"] | Rounds = "all"
+    """Reports of which models are stored (versions-*.npz): all (then every trained model, for observers), last, or
+    rounds."""
+
+
 class EvaluateOptions(Options):
     """When models and attacks are scored, and by which measures of recommendation quality."""
 
@@ -131,6 +139,9 @@ class EvaluateOptions(Options):
     available for central training or sharded runs."""
     keep_version: bool = False
     """Save the coordinator's final item embeddings and shared weights (version.npz)."""
+    keep: Literal["versions"] | KeepOptions | None = None
+    """What is stored for `gossiprec observe`: versions, or {versions: [100, 200]} at chosen reports; null stores
+    nothing."""
 
     def rounds(self) -> Iterator[int]:
         """Yield the rounds at which there is a report, without end."""
@@ -171,6 +182,22 @@ class EvaluateOptions(Options):
     def validation_metric(self) -> str | None:
         """The first metric of validation items, which selects the chosen report: the one at which it is highest."""
         return next((metric for metric in self.metrics if read_metric(metric).on_validation), None)
+
+    @property
+    def stored_reports(self) -> Literal["all", "last"] | tuple[int, ...] | None:
+        """The reports of which versions are stored, or None."""
+        return "all" if self.keep == "versions" else self.keep.versions if self.keep else None
+
+    @model_validator(mode="after")
+    def _kept_at_reports(self) -> EvaluateOptions:
+        rounds = self.stored_reports
+        for round_ in rounds if isinstance(rounds, tuple) else ():
+            if not self.has_report_at(round_):
+                raise ValueError(
+                    f"keep.versions: found round {round_}, which has no report; expected rounds of reports; "
+                    "add it to evaluate.also"
+                )
+        return self
 
     @field_validator("beside")
     @classmethod

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gossiprec import observe, open_run
-from gossiprec.base.errors import GossipRecError, LogError
+from gossiprec.base.errors import GossipRecError, LogError, ResourceError, ScenarioError
+from gossiprec.compute import waves
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run import observation
+from gossiprec.emulation.run import kept_versions, observation
 from gossiprec.runs import run_files
 from gossiprec.runs.manifest import digests_of, read_manifest, write_manifest
 from tests.cli.calls import invoke
@@ -160,3 +162,131 @@ def test_unfinished_run_is_refused(run):
     write_manifest(run, {**read_manifest(run), "status": "interrupted"})
     with pytest.raises(LogError, match="status interrupted; expected a complete run"):
         observe(run, LATER)
+
+
+VALIDATED = {**tiny()["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 2}}
+KEEPING = {"every": 2, "metrics": ["hr@5", "ndcg@5"]}
+STORING = {
+    "gossip": {},
+    "share less, float16": {
+        "policies": [{"name": "share-less"}, {"name": "dp-sgd", "epsilon": 50, "unit": "user"}],
+        "executor": {"name": "reference", "storage": "float16"},
+    },
+    "whole models": {
+        "protocol": {"name": "fedavg", "rounds": 4},
+        "observers": [COORDINATOR],
+    },
+    "inboxes": {
+        "protocol": {"name": "rand-gossip", "wakes": 6},
+        "policies": [{"name": "robust-merge", "rule": "median"}, {"name": "top-k", "share": 0.3}],
+    },
+}
+
+
+@pytest.mark.parametrize("name", slow_except_first(STORING))
+def test_stored_versions_give_the_bytes_of_a_second_run_without_training(tmp_path, monkeypatch, name):
+    scenario = tiny(**STORING[name])
+    plain = simulate(scenario, out=tmp_path / "plain")
+    run = simulate({**scenario, "evaluate": {**KEEPING, "keep": "versions"}}, out=tmp_path / "run")
+    assert run.log.digest == plain.log.digest
+    assert (run.path / "metrics.csv").read_bytes() == (plain.path / "metrics.csv").read_bytes()
+    later = {"observers": [{**COALITION, "momentum": 0.5}], "evaluate": {"metrics": ["recall@5"]}}
+    if "fedavg" in str(scenario):
+        later["observers"] = [{**COORDINATOR, "momentum": 0.5}]
+    again = observe(run.path, later, name="again", stored=False)
+    updates, run_with_noise = [], waves.run_with_noise
+
+    def counting(executor):
+        def run(program, tasks):
+            updates.append((program.update[tasks] >= 0).sum())
+            run_with_noise(executor)(program, tasks)
+
+        return run
+
+    monkeypatch.setattr(waves, "run_with_noise", counting)
+    read = observe(run.path, later, name="read", stored=True)
+    assert sum(updates) == 0
+    for file in ("metrics.csv", "attacks.csv", "metrics_by_user.parquet", "adversaries.npz"):
+        assert (read.path / file).read_bytes() == (again.path / file).read_bytes(), file
+    assert len(read.attacks["aac"])
+    assert read.manifest["stored_versions"] is True
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory):
+    scenario = tiny(evaluate={**KEEPING, "keep": {"versions": [2, 6]}})
+    return simulate(scenario, out=tmp_path_factory.mktemp("runs") / "chosen").path
+
+
+def test_models_of_chosen_reports_serve_measures_but_no_observers(chosen, finished, tmp_path, capsys):
+    assert sorted(path.name for path in chosen.glob("versions-*")) == [
+        "versions-00001.npz",
+        "versions-00003.npz",
+    ]
+    measures = {"evaluate": {"metrics": ["recall@5"]}}
+    read = observe(chosen, measures, name="read", stored=True)
+    replayed = observe(chosen, measures, name="again", stored=False)
+    times = [*dict.fromkeys(replayed.metrics["time"])]
+    rows = np.isin(replayed.metrics["time"], [times[0], times[2]])
+    for name, values in replayed.metrics.items():
+        assert (read.metrics[name] == values[rows]).all(), name
+    assert len(read.metrics["value"]) < len(rows)
+    with pytest.raises(LogError, match="cda needs messages; expected keep: versions, at all reports"):
+        observe(chosen, LATER, stored=True)
+    with pytest.raises(LogError, match=r"no versions; expected a run with evaluate.keep"):
+        observe(finished, measures, stored=True)
+    file = tmp_path / "more.yaml"
+    file.write_text(json.dumps(measures))
+    code, printed, _ = invoke(capsys, "observe", chosen, "--observers", file, "-q")
+    assert (code, "not trained again" in printed) == (0, True)
+
+
+def test_damaged_versions_are_one_message(chosen, tmp_path):
+    run = shutil.copytree(chosen, tmp_path / "run")
+    measures = {"evaluate": {"metrics": ["recall@5"]}}
+    with np.load(run / "versions-00001.npz") as arrays:
+        keys, rows = arrays["keys"], arrays["rows"]
+    for changed in (
+        {"keys": keys[1:], "rows": rows[1:]},
+        {"keys": keys, "rows": rows[:, 1:]},
+        {"keys": keys},
+    ):
+        np.savez(run / "versions-00001.npz", **changed)
+        with pytest.raises(LogError, match=r"versions-00001.npz was changed after it was written"):
+            observe(run, measures)
+        write_manifest(run, {**read_manifest(run), "files": digests_of(run)})  # as a stranger would
+        with pytest.raises(LogError, match=r"stored version|other shapes"):
+            observe(run, measures, name="other")
+    np.savez(run / "versions-00001.npz", keys=keys, rows=rows[::-1])
+    write_manifest(run, {**read_manifest(run), "files": digests_of(run)})
+    with pytest.raises(LogError, match="not the same"):
+        observe(run, measures, name="other")
+    assert not (run / "observed" / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        (
+            {"protocol": {**FEDAVG, "client_model": "none"}, "observers": []},
+            "clients without a model nodes hold no",
+        ),
+        (
+            {"protocol": {"name": "pers-gossip", "wakes": 2}, "dataset": VALIDATED},
+            "makes choices by values of models",
+        ),
+    ],
+)
+def test_runs_that_cannot_store_versions_are_refused(tmp_path, sections, words):
+    scenario = tiny(evaluate={**KEEPING, "keep": "versions"}, **sections)
+    with pytest.raises(ScenarioError, match=words):
+        simulate(scenario, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_versions_of_rounds_without_a_report_and_without_room_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ScenarioError, match="found round 3, which has no report"):
+        simulate(tiny(evaluate={**KEEPING, "keep": {"versions": [3]}}), out=tmp_path / "run")
+    monkeypatch.setattr(kept_versions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(ResourceError, match=r"72 versions need \d+ MiB, and 0 MiB are free"):
+        simulate(tiny(evaluate={**KEEPING, "keep": "versions"}), out=tmp_path / "run")

@@ -17,6 +17,7 @@ from gossiprec.compute.inbox_reducer import ServerRunner
 from gossiprec.compute.plan.program import ExecutionPlan, PastEvents, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
 from gossiprec.compute.shards.runner import ShardRunner
+from gossiprec.compute.store.stored_versions import NO_VERSIONS, Versions
 from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times
 from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.emulation.progress import Stopwatch
@@ -87,6 +88,8 @@ class TapeRunner:
     prepared : PreparedRun
     stopwatch : Stopwatch
         Measures the time of planning, computing and learning.
+    versions : Versions
+        Stores trained models, or gives stored ones in place of training.
 
     Attributes
     ----------
@@ -96,13 +99,13 @@ class TapeRunner:
         The runner of a shard's plans, or None if the run is not divided.
     """
 
-    def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch) -> None:
+    def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch, versions: Versions = NO_VERSIONS) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
         self._push_rounds, self._answer_rounds = prepared.push_rounds, prepared.answer_rounds
         self._protocol, self._mode, self._planner = prepared.protocol, prepared.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
-        self._stopwatch = stopwatch
+        self._stopwatch, self._versions = stopwatch, versions
         wave_size = prepared.scenario.executor.wave_size
         reducer = prepared.reducer if prepared.reducer.has_inboxes else None
         steps = (reducer, prepared.partial_merger, prepared.encoder)
@@ -111,6 +114,7 @@ class TapeRunner:
             wave_size=None if wave_size == "unlimited" else wave_size,
             steps=[step for step in steps if step],
             check=None if prepared.discards_invalid_models else FiniteCheck(self._executor),
+            versions=versions,
         )
         self.shard: ShardRunner | None = None
         if prepared.shard is not None:
@@ -196,6 +200,8 @@ class TapeRunner:
         with self._stopwatch("plan"):
             plan = self._planner.plan(segment)
             self._executor.store.grow(self._planner.capacity)
+        if not self._versions.computes:
+            return plan
         with self._stopwatch("compute"):
             try:
                 self._runner.run(plan)

@@ -16,6 +16,7 @@ from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
+from gossiprec.compute.store.stored_versions import Versions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import ReportTick
@@ -25,6 +26,7 @@ from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_ki
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
+from gossiprec.emulation.run.kept_versions import keep_versions
 from gossiprec.emulation.run.report_actions import EarlyStop, OptionChanges
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import (
@@ -117,6 +119,8 @@ class ActiveRun:
     progress : Progress
     begin : ClockReadings
         The clock readings when work on the run began.
+    stored : Versions, optional
+        Versions of another run, to be read in place of training.
 
     Attributes
     ----------
@@ -125,7 +129,12 @@ class ActiveRun:
     """
 
     def __init__(
-        self, prepared: PreparedRun, directory: RunDirectory, progress: Progress, begin: ClockReadings
+        self,
+        prepared: PreparedRun,
+        directory: RunDirectory,
+        progress: Progress,
+        begin: ClockReadings,
+        stored: Versions | None = None,
     ) -> None:
         self.prepared = prepared
         self.directory = directory
@@ -169,7 +178,9 @@ class ActiveRun:
         self._lists = LastLists() if evaluate.keep_lists else None
         self._ledger = make_ledger(prepared)
         self.recording = EventRecorder(directory.log, prepared)
-        self._tape_runner = prepared.tape_runner(self._timed)
+        self._is_replayed = stored is not None
+        self._versions = stored or keep_versions(prepared, directory.path)
+        self._tape_runner = prepared.tape_runner(self._timed, self._versions)
         self._others = NoFollowers() if prepared.shard is None else ShardLeader(prepared, self._tape_runner)
 
     def state(self, now: float) -> dict[str, Any]:
@@ -262,6 +273,7 @@ class ActiveRun:
             self._change_options(after)
             self._others.begin(after)
             number = after
+            self._versions.begin(number + 1)
             for tick in prepared.schedule.play(
                 tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
             ):
@@ -279,6 +291,7 @@ class ActiveRun:
                 self._reached, self._rounds = tick.time, tick.round
                 self._reports = number
                 last = self._report(tick, self._times().simulating)
+                self._versions.begin(number + 1)
                 ends_here = (yield from self._pause(stop)) and not last
                 with self._timed("checkpoints"):
                     state = functools.partial(self._full_state, tick.time)
@@ -350,8 +363,14 @@ class ActiveRun:
     def _report(self, tick: ReportTick, seconds: float) -> bool:
         """Score the models and the attacks, write the results, and return whether this is the last report."""
         at, round_ = tick.time, tick.round
+        if not self._versions.read_models(self.prepared.planner.current_rows):
+            self._write_report(tick, [], [], [], early=False)
+            self.report = Report(at, round_, {}, [], [], tick.last)
+            return tick.last
         with self._timed("utility"):
             early = self._score_models(tick)
+        with self._timed("log"):
+            self._versions.write(self.prepared.planner.current_rows, last=tick.last or early)
         with self._timed("attacks"):
             if tick.last or early:
                 self.prepared.show_final_model()
@@ -549,7 +568,7 @@ class ActiveRun:
             }
         )
         self.directory.finish(status)
-        if status == "complete":
+        if status == "complete" and not self._is_replayed:
             self._note_rate(times)
 
     def _recommender_report(self) -> dict[str, Any]:

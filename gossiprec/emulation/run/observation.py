@@ -15,8 +15,10 @@ import numpy as np
 from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.base.registry import check_plugins_installed
 from gossiprec.emulation.assembly.data_loading import changed_since
-from gossiprec.emulation.progress import Progress
-from gossiprec.emulation.run.simulate import changed_surroundings, log_difference, simulate
+from gossiprec.emulation.progress import Progress, read_clocks
+from gossiprec.emulation.run.execution import finish_steps, make_run_options
+from gossiprec.emulation.run.kept_versions import stored_versions
+from gossiprec.emulation.run.simulate import changed_surroundings, log_difference, simulate, start_run
 from gossiprec.runs import Run, open_run, run_files
 from gossiprec.runs.manifest import file_faults, identify_results, read_manifest, write_manifest
 from gossiprec.scenario import Scenario, load_scenario
@@ -44,6 +46,7 @@ def observe(
     name: str | None = None,
     overwrite: bool = False,
     threads: int | None = None,
+    stored: bool | None = None,
     progress: Progress | None = None,
 ) -> Run:
     """Let new observers and measures see a complete run, and return their results as a run directory.
@@ -51,6 +54,9 @@ def observe(
     The scenario runs again with the new observers in place of the old ones. The results count only if it is the same
     run: its log has the same digest, and every metric of the run has the same values. They are written to
     ``observed/NAME`` in the run directory; all files of the run stay as they are.
+
+    If the run has stored its versions (``evaluate.keep``), models are read from them in place of training: for all
+    observers and measures if those of all reports are stored, and otherwise for measures, at the stored reports.
 
     Parameters
     ----------
@@ -65,13 +71,16 @@ def observe(
         Replace earlier results of that name.
     threads : int, optional
         In place of the scenario's ``executor.threads``; results do not depend on it.
+    stored : bool, optional
+        Whether to read stored versions: True refuses to train again, False always does; if they are enough by default.
     progress : Progress, optional
         Receives progress messages.
 
     Raises
     ------
     LogError
-        If the run is not complete, the second run differs from it, or results of that name exist.
+        If the run is not complete, required versions are not stored, the second run differs from it, or results of
+        that name exist.
     ScenarioError
         If the file would change the run, or does not fit it.
     GossipRecError
@@ -88,14 +97,23 @@ def observe(
         )
     if threads is not None:
         scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
+    versions = stored_versions(run, scenario, stored=stored)
     with _new_results(run, name, overwrite=overwrite) as folder:
-        again = simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
+        if versions is None:
+            again = simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
+        else:
+            options = make_run_options(progress=progress, use_cached_kernels=True)
+            steps = start_run(
+                scenario, folder, options, begin=read_clocks(), overwrite=False, stored=versions
+            )
+            again = finish_steps(steps)
         if again.status != "complete":
             raise KeyboardInterrupt
         _check_same(run, again, scenario)
         _share_log(run, again)
         manifest = read_manifest(folder)
-        write_manifest(folder, {**manifest, "observes": identify_results(run.manifest)})
+        about = {} if versions is None else {"stored_versions": True}
+        write_manifest(folder, {**manifest, "observes": identify_results(run.manifest), **about})
     return open_run(run.path / run_files.OBSERVED / name)
 
 
@@ -149,7 +167,7 @@ def observing_scenario(
             )
     evaluate = _with_measures(run, added.get("evaluate") or {}, source)
     plain = {**run.scenario, "observers": added.get("observers") or [], "evaluate": evaluate}
-    if not plain["observers"] and evaluate == run.scenario.get("evaluate"):
+    if not plain["observers"] and evaluate == _own_evaluation(run):
         raise ScenarioError(f"{source}: found no observer and no new measure; expected at least one; add it")
     executor = plain.get("executor", {})
     if executor.get("name") == "auto":  # the choice must not depend on the observers
@@ -162,9 +180,14 @@ def observing_scenario(
     return scenario.with_(checkpoint=CheckpointOptions(minutes=None), changes=changes)
 
 
+def _own_evaluation(run: Run) -> dict[str, Any]:
+    """Return the section ``evaluate`` of a run, without the versions that it stores."""
+    return {key: value for key, value in run.scenario.get("evaluate", {}).items() if key != "keep"}
+
+
 def _with_measures(run: Run, added: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Return the section ``evaluate`` of a run with more measures."""
-    own = dict(run.scenario.get("evaluate", {}))
+    own = _own_evaluation(run)
     if not isinstance(added, Mapping):
         raise ScenarioError(f"{source}: evaluate: found {format_value(added)}, must be a mapping of its keys")
     for key, value in added.items():
@@ -182,12 +205,15 @@ def _with_measures(run: Run, added: Mapping[str, Any], source: str) -> dict[str,
 
 
 def _metric_difference(run: Run, again: Run) -> str | None:
-    """Return the first metric of a run that has other values in the second run; results of observers are left out."""
-    values = []
+    """Return the first metric of a run that has other values in the second run; results of observers are left out.
+
+    Only reports of the second run are compared.
+    """
+    values, times = [], again.metrics.get("time", np.zeros(0))
     for each in (run, again):
         metrics, found = each.metrics, dict[str, Any]()
         for name in dict.fromkeys(metrics.get("metric", np.zeros(0, str)).tolist()):
-            rows = metrics["metric"] == name
+            rows = (metrics["metric"] == name) & np.isin(metrics["time"], times)
             found[name] = [metrics[column][rows] for column in ("time", "value")]
         values.append(found)
     for name, before in values[0].items():

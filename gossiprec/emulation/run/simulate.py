@@ -19,6 +19,7 @@ from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.registry import Plugins, check_plugins_installed, combined_code_version, plugin_versions
 from gossiprec.compute.shards import ShardLostError
+from gossiprec.compute.store.stored_versions import Versions
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
@@ -47,6 +48,7 @@ from gossiprec.emulation.run.execution import (
     reopen_run,
     restart_hint,
 )
+from gossiprec.emulation.run.kept_versions import check_versions
 from gossiprec.emulation.shards import ShardGroup, SingleProcess
 from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
@@ -244,8 +246,12 @@ def start_run(
     overwrite: bool,
     stop: StopRequest | None = None,
     changes: Iterable[Mapping[str, Any]] = (),
+    stored: Versions | None = None,
 ) -> RunSteps:
-    """Run a scenario, with changes, in a new directory until it ends or a shard dies; see :func:`execute_run`."""
+    """Run a scenario, with changes, in a new directory until it ends or a shard dies; see :func:`execute_run`.
+
+    Models are read from `stored` versions of another run, if given, in place of training.
+    """
     with _make_shard_group(scenario, options) as shards:
         prepared = prepare(
             scenario,
@@ -254,6 +260,7 @@ def start_run(
             kept_kernels=options.use_cached_kernels,
             shard=shards.shard,
         )
+        check_versions(prepared, path)
         shards.start(prepared)
         view_size = prepared.protocol.view_size
         directory = RunDirectory.create(
@@ -272,7 +279,7 @@ def start_run(
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
         return (
             yield from execute_run(
-                lambda progress: ActiveRun(prepared, directory, progress, begin),
+                lambda progress: ActiveRun(prepared, directory, progress, begin, stored),
                 directory,
                 options,
                 stop=stop,
