@@ -28,6 +28,14 @@ def are_all_finite(numbers: Floats) -> bool:
     return bool(np.isfinite(total) or np.isfinite(numbers).all())
 
 
+def in_sorted(wanted: I64, ascending: I64) -> Bools:
+    """Return whether each number is among ascending ones; np.isin hashes, which takes ten times as long."""
+    if not len(ascending):
+        return np.zeros(len(wanted), np.bool_)
+    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    return np.asarray(ascending[places] == wanted)
+
+
 MOST_COUNT = 2**40
 """Upper bound of every count of a run; a larger number in a checkpoint is invalid."""
 

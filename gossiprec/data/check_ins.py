@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, F64, I64, Bools
+from gossiprec.base.arrays import F32, F64, I64, Bools, in_sorted
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import (
@@ -85,7 +85,7 @@ def extract_check_ins(data: Interactions, split: Split) -> CheckIns:
         raise DataError(f"{data.name}: has no coordinates; expected check-in data, such as foursquare-nyc")
     visits = SortedCheckIns.of(data)
     keys = visits.users * data.n_items + visits.items
-    known = _contains(_keys(split.train, data.n_items), keys)
+    known = in_sorted(keys, _keys(split.train, data.n_items))
     from_known = visits.follows & np.roll(known, 1)
     return CheckIns(
         data.coordinates,
@@ -99,7 +99,7 @@ def _training_moves(
 ) -> Transitions:
     kept = known & (from_known | ~visits.timed)
     pairs, first = np.unique(np.where(known, keys, -1), return_index=True)
-    kept[first[(pairs >= 0) & ~_contains(np.unique(keys[kept]), pairs)]] = True
+    kept[first[(pairs >= 0) & ~in_sorted(pairs, np.unique(keys[kept]))]] = True
     items = Ragged.from_pairs(visits.users[kept], visits.items[kept].astype(np.int32), n_users)
     return _moves(visits, np.flatnonzero(kept), from_known, items)
 
@@ -111,7 +111,7 @@ def _test_moves(
     visited, first = np.unique(keys[dated], return_index=True)
     wanted = _keys(test, n_items)
     rows = np.full(len(wanted), -1)
-    found = _contains(visited, wanted)
+    found = in_sorted(wanted, visited)
     rows[found] = dated[first[np.searchsorted(visited, wanted[found])]]
     return _moves(visits, rows, from_known, test)
 
@@ -130,13 +130,6 @@ def _moves(visits: SortedCheckIns, rows: I64, from_known: Bools, items: Ragged) 
 def _keys(sets: Ragged, n_items: int) -> I64:
     """Return user * n_items + item of each pair, ascending."""
     return np.asarray(sets.row_of_each_value * n_items + sets.values)
-
-
-def _contains(ascending: I64, wanted: I64) -> Bools:
-    if not len(ascending):
-        return np.zeros(len(wanted), bool)
-    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    return np.asarray(ascending[places] == wanted)
 
 
 PUBLISHED_SEED = 42

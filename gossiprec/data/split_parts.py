@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gossiprec.base.arrays import I64
+from gossiprec.base.arrays import I64, in_sorted
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.column_parsers import IdEncoder
@@ -173,15 +173,16 @@ def build_split(data: Interactions, parts: Mapping[str, SplitPart]) -> Split:
         If a pair is not in the data, or is in two parts; the message names the file and the line.
     """
     wide = max(data.n_items, *(int(part.items.max(initial=0)) + 1 for part in parts.values()))
-    known = np.unique(data.users * wide + data.items)
+    known = np.sort(data.users * wide + data.items)
     keys = {name: part.users * wide + part.items for name, part in parts.items()}
+    ascending = {name: np.sort(of_part) for name, of_part in keys.items()}
     for name, part in parts.items():
-        strange = ~np.isin(keys[name], known)
+        strange = ~in_sorted(keys[name], known)
         if strange.any():
             place = int(np.argmax(strange))
             raise part.error(place, _pair(data, part, place), f"pairs of {data.name}")
     for one, other in combinations(sorted(parts, key=PARTS.index), 2):
-        twice = np.isin(keys[other], keys[one])
+        twice = in_sorted(keys[other], ascending[one])
         if twice.any():
             place = int(np.argmax(twice))
             before = int(np.argmax(keys[one] == keys[other][place]))
@@ -209,7 +210,7 @@ def _pair(data: Interactions, part: SplitPart, place: int) -> str:
 def count_repeated_pairs(part: SplitPart) -> int:
     """Return the number of pairs of a file that repeat an earlier one."""
     keys = part.users * (int(part.items.max(initial=0)) + 1) + part.items
-    return len(keys) - len(np.unique(keys))
+    return int(np.count_nonzero(np.diff(np.sort(keys)) == 0))
 
 
 KEYS = ("header", "delimiter", "encoding", "user_delimiter")

@@ -103,8 +103,9 @@ def relevant_ranks(
     own = scores[users, items]
     own = np.where(np.isnan(own), -np.inf, own)
     others = candidates & ~relevant
-    scores[~others] = -np.inf
-    scores[others & np.isnan(scores)] = np.inf  # it beats every relevant item
+    if np.isnan(scores.min(initial=0)):
+        scores[np.isnan(scores)] = np.inf  # it beats every relevant item
+    np.copyto(scores, -np.inf, where=~others)
     best = _largest(scores, k)
     not_beaten = np.count_nonzero(best[users] >= own[:, None], axis=1)
     not_beaten = np.minimum(not_beaten, np.count_nonzero(others, axis=1)[users])  # masked items tie with -inf

@@ -22,6 +22,24 @@ def first_is_input(draw):
     return {"dim": dim, "hidden": (2 * dim, *rest), "first_is_input": True}
 
 
+def compiled_scores(model, layout, row):
+    """Return the scores of all items by the compiled kernel, or None; a user's do not depend on the others."""
+    gradient = model.analytic_gradient()
+    if gradient.score_all_items is None:
+        return None
+    users, tables = (
+        row[part].reshape(n, -1)
+        for part, n in ((layout.users, layout.n_users), (layout.items, layout.n_items))
+    )
+    found, alone = np.full((2, layout.n_users, layout.n_items), np.nan, np.float32)
+    gradient.score_all_items(users, row[layout.shared], tables, found, gradient.shape)
+    for user in range(layout.n_users):
+        some = slice(user, user + 1)
+        gradient.score_all_items(users[some], row[layout.shared], tables, alone[some], gradient.shape)
+    assert found.tobytes() == alone.tobytes()
+    return found
+
+
 models = st.one_of(
     *(st.tuples(st.just(name), given_) for name, given_ in options.items()),
     st.tuples(st.just("ncf"), st.composite(first_is_input)()),
@@ -37,10 +55,13 @@ def test_all_items_have_the_scores_and_the_ranks_of_the_formula(model, n_items, 
     p = layout.blocks_by_name(table_views(layout, torch.from_numpy(row)))
     query = {"items": torch.arange(n_items)}
     ask = made.score_all_items(p)
+    compiled = compiled_scores(made, layout, row)
     for user in (torch.tensor([u]) for u in range(n_users)):
         found, expected = ask(user).numpy(), made.score(p, {**query, "user": user}).numpy()
         tolerance = 1e-5 * max(1.0, float(np.abs(expected).max()))
         np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+        if compiled is not None:
+            np.testing.assert_allclose(compiled[int(user)], expected, rtol=0, atol=tolerance)
         inexact = expected[np.argsort(-found, kind="stable")]
         assert (
             np.diff(inexact) <= 2 * tolerance

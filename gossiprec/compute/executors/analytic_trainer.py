@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute import client_kernels as kernels
 from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
 from gossiprec.compute.local_update import TrainingSettings
+from gossiprec.compute.store import ScoringView
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.federated import AnalyticTerm, client_gradient, term_kernels
@@ -143,6 +145,36 @@ class FullBatchTrainer(AnalyticTrainer):
         self._train_clients = kernels.specialise_clients(
             kernels.train_full_batches, fill_stub=gradient.fill, add_stub=self._term.add
         )
+
+    def warm_up(self) -> None:
+        """Compile the kernels."""
+        super().warm_up()
+        if self._gradient.score_all_items is not None:
+            none, layout = np.zeros((0, 1), np.float32), self.work.layout
+            version = np.split(self.store.version(_target([])), [layout.n_items * layout.item_width])
+            self._gradient.score_all_items(
+                none, version[1], version[0].reshape(layout.n_items, -1), none, self._constants
+            )
+
+    def score_all_items(self, models: ScoringView, threads: ThreadPool) -> F32 | None:
+        """Return the scores of all items by one version, or None; a user's bytes do not depend on others."""
+        kernel, layout = self._gradient.score_all_items, models.layout
+        if kernel is None or not models.together:
+            return None
+        row = models.rows[0]
+        users = row[layout.users].reshape(layout.n_users, -1)[models.user]
+        tables, found = (
+            row[layout.items].reshape(layout.n_items, -1),
+            np.empty((len(users), layout.n_items), np.float32),
+        )
+
+        def score_some(part: int) -> None:
+            some = threads.part_range(len(users), part)
+            each = slice(some.start, some.stop)
+            kernel(users[each], row[layout.shared], tables, found[each], self._constants)
+
+        threads.run(score_some)
+        return found
 
     def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[kernels.LabelledSamples, I64]:
         training, gradient, feed = self.work.training, self._gradient, self.work.feed

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I64
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store import ScoringView
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.federated import ClientContext
@@ -137,6 +139,10 @@ class ClientTrainer(ABC):
             groups[id(version), id(extras)].append(task)
         return list(groups.values())
 
+    def score_all_items(self, models: ScoringView, threads: ThreadPool) -> F32 | None:
+        """Return the scores of all items, shape (n_models, n_items), or None if the scoring executor computes them."""
+        return None
+
     @abstractmethod
     def train(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield each task with its update."""
@@ -176,6 +182,17 @@ class ClientExecutor(TrainingExecutor):
         """Compile the training and the scoring kernels."""
         self._trainer.warm_up()
         self._scoring.warm_up_scores()
+
+    def score_all(
+        self,
+        models: ScoringView,
+        contexts: Mapping[str, I32],
+        threads: ThreadPool,
+        histories: Mapping[str, I32] | None = None,
+    ) -> F32:
+        """Return the scores of all items; by the trainer, if it can."""
+        found = None if contexts or histories else self._trainer.score_all_items(models, threads)
+        return super().score_all(models, contexts, threads, histories) if found is None else found
 
     @property
     def update_bytes(self) -> dict[tuple[int, int], int]:

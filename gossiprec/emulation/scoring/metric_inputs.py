@@ -12,7 +12,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import DataError
-from gossiprec.base.ragged import Ragged
+from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, display_name
 from gossiprec.measures import NOWHERE, RelevantRanks, TargetRanks, TopItems, ValidationRanks
@@ -101,8 +101,8 @@ class FullRanker:
         """Return which items are in the users' sets, shape (n_users, n_items)."""
         mask = np.zeros((len(users), self._split.n_items), np.bool_)
         for sets in parts:
-            for row, user in zip(mask, users.tolist(), strict=True):
-                row[sets[user]] = True
+            entries, rows = row_entries(sets.offsets, users)
+            mask[rows, sets.values[entries]] = True
         return mask
 
 

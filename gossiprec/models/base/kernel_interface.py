@@ -389,12 +389,16 @@ class AnalyticGradient:
         Number of values of working memory.
     summed : bool
         Whether the loss is the sum over the samples instead of their mean.
+    score_all_items : kernel or None
+        ``score_all_items(users, shared, tables, found, shape)``, compiled, fills `found`, shape (n_users, n_items),
+        with the logits of all items. Without it the executor that scores computes them.
     """
 
     fill: Any
     shape: I64
     room: int = 0
     summed: bool = False
+    score_all_items: Any = None
 
 
 @dataclass(frozen=True, eq=False)

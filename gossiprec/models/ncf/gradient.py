@@ -11,7 +11,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.kernel_interface import AnalyticGradient
-from gossiprec.native.jit import kernel, noinline
+from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import (
     copy_range,
@@ -33,7 +33,9 @@ STRIDE = BLOCK + 16
 def gradient(widths: tuple[int, ...], *, summed: bool = False) -> AnalyticGradient:
     """Return the gradient of a perceptron of these widths; the first is the width of both embeddings together."""
     shape = np.array([widths[0] // 2, *widths[1:]], np.int64)
-    return AnalyticGradient(fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]), summed)
+    return AnalyticGradient(
+        fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]), summed, score_all_items
+    )
 
 
 @kernel
@@ -68,23 +70,77 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
 @noinline
 def _forward(core, shape, values, of_user, wide):
     """Compute all layers; return the positions of the logits and of the end of the weights."""
-    at, weights = 0, shape[0]
-    for k in range(1, len(shape)):
+    dim, first = shape[0], shape[1]
+    at, offsets = dim * STRIDE, dim + 2 * dim * first
+    for o in range(first):
+        fill_range(values, at + o * STRIDE, wide, core[offsets + o] + of_user[o])
+    add_product(
+        Matrix(values, at, STRIDE, 1), Matrix(core, 2 * dim, 2 * dim, 1), Matrix(values, 0, STRIDE, 1),
+        first, dim, wide,
+    )  # fmt: skip
+    for o in range(first):
+        relu_range(values, at + o * STRIDE, wide)
+    return _upper_layers(core, shape, values, at, offsets + first, wide)
+
+
+@inline
+def _upper_layers(core, shape, values, at, weights, wide):
+    """Compute the layers after the first; return the positions of the logits and of the end of the weights."""
+    for k in range(2, len(shape)):
         inner, outer = shape[k - 1], shape[k]
-        row = inner if k > 1 else 2 * inner
-        offsets, above = weights + outer * row, at + inner * STRIDE
+        offsets, above = weights + outer * inner, at + inner * STRIDE
         for o in range(outer):
-            offset = core[offsets + o] + (float32(0.0) if k > 1 else of_user[o])
-            fill_range(values, above + o * STRIDE, wide, offset)
-        of_items = weights + row - inner  # for the first layer, the items' half
+            fill_range(values, above + o * STRIDE, wide, core[offsets + o])
         add_product(
-            Matrix(values, above, STRIDE, 1), Matrix(core, of_items, row, 1), Matrix(values, at, STRIDE, 1),
+            Matrix(values, above, STRIDE, 1), Matrix(core, weights, inner, 1), Matrix(values, at, STRIDE, 1),
             outer, inner, wide,
         )  # fmt: skip
         for o in range(outer if k + 1 < len(shape) else 0):
             relu_range(values, above + o * STRIDE, wide)
         at, weights = above, offsets + outer
     return at, weights
+
+
+@kernel
+def score_all_items(users, shared, tables, found, shape):
+    """Fill `found`, shape (n_users, n_items), with the logits (:attr:`AnalyticGradient.score_all_items`).
+
+    The items' half of the first layer is the same for all users and computed once.
+    """
+    dim, first, n_items = shape[0], shape[1], len(tables)
+    wide = pad_to_tile(n_items)
+    columns, of_items = np.zeros(dim * wide, np.float32), np.empty(first * wide, np.float32)
+    values = np.empty(shape.sum() * STRIDE, np.float32)
+    for j in range(n_items):
+        for i in range(dim):
+            columns[i * wide + j] = tables[j, i]
+    for o in range(first):
+        fill_range(of_items, o * wide, wide, shared[2 * dim * first + o])
+    add_product(
+        Matrix(of_items, 0, wide, 1),
+        Matrix(shared, dim, 2 * dim, 1),
+        Matrix(columns, 0, wide, 1),
+        first,
+        dim,
+        wide,
+    )
+    for u in range(len(users)):
+        for begin in range(0, n_items, BLOCK):
+            n = min(BLOCK, wide - begin)
+            for o in range(first):
+                of_user = dot(shared, 2 * dim * o, users[u], 0, dim)
+                _add_user(values, o * STRIDE, of_items, o * wide + begin, n, of_user)
+            at, _ = _upper_layers(shared, shape, values, 0, (2 * dim + 1) * first, n)
+            copy_range(found[u], begin, values, at, min(n, n_items - begin))
+
+
+@inline
+def _add_user(values, at, others, others_at, n, of_user):
+    """Set `n` values after the first layer to the items' half plus the user's, or zero."""
+    some, given = values[at : at + n], others[others_at : others_at + n]
+    for k in range(len(some)):
+        x = given[k] + of_user
+        some[k] = float32(0.0) if x < float32(0.0) else x
 
 
 @noinline
