@@ -22,7 +22,13 @@ import numpy as np
 from analysis.papers import comparison
 from analysis.papers.claims import Evidence, beats_popularity, judge_claim
 from analysis.papers.command import StudyCommand
-from analysis.papers.comparison import LAST, experiment_name, metric_by_epoch, reported_score
+from analysis.papers.comparison import (
+    LAST,
+    experiment_name,
+    metric_by_epoch,
+    reported_score,
+    seed_differences,
+)
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.figures import (
     PaperFigure,
@@ -265,6 +271,8 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
         plain = partial(_exposure, method=f"{attack}-original", bound=EXPOSED, sign=1)
         found.append(judge_claim(PAPER, f"{words}, against Original: {shown}", plain, runs))
         found.append(judge_claim(PAPER, f"{words}, against CL4FedRec undefended: {shown}", undefended, runs))
+        worse = partial(_contrast_exposure, attack=attack)
+        found.append(judge_claim(PAPER, f"{words}: contrastive learning makes the attack worse", worse, runs))
         for defence, label in {"hics": "HiCS", "regulariser": "Regularizer"}.items():
             defended = partial(_exposure, method=f"{attack}-{defence}", bound=HIDDEN, sign=-1)
             found.append(judge_claim(PAPER, f"{words}, under {label}: {hidden}", defended, runs))
@@ -284,6 +292,23 @@ def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int)
     if largest:
         margins = {seed: sign * (value - bound) for seed, value in largest.items()}
         yield f"largest ER@5 {mean(largest):.3f}{without}", margins
+
+
+def _contrast_exposure(runs: Runs, setting: str, *, attack: str) -> Evidence:
+    """Yield the mean ER@5 over epochs with and without the contrastive losses, with its difference."""
+    with_contrast, without = (
+        {
+            seed: float(np.mean([*metric_by_epoch(run, "er@5").values()]))
+            for seed, run in runs.get(experiment_name(setting, f"{attack}-{method}"), {}).items()
+        }
+        for method in ("none", "original")
+    )
+    margins = seed_differences(with_contrast, without)
+    if margins:
+        words = (
+            f"mean ER@5 over epochs {mean(with_contrast):.3f} by CL4FedRec, {mean(without):.3f} by Original"
+        )
+        yield words, margins
 
 
 def _largest(runs: Runs, experiment: str) -> PerSeed:

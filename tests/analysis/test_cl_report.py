@@ -151,6 +151,9 @@ def test_attacks_are_judged_by_the_largest_exposure_of_any_epoch(tmp_path):
     runs = runs_of(tmp_path, told)
     assert claim(runs, "A-hum, against CL4FedRec undefended").verdict == HELD
     assert claim(runs, "A-hum, against Original").verdict == NOT_HELD
+    worse = claim(runs, "A-hum: contrastive learning makes")
+    assert worse.verdict == HELD  # by 0.05 in each seed
+    assert "mean ER@5 over epochs 0.351 by CL4FedRec, 0.301 by Original" in worse.evidence[0]
     assert claim(runs, "A-hum, under HiCS").verdict == HELD
     assert "largest ER@5 0.011 (0.601 undefended)" in claim(runs, "A-hum, under HiCS").evidence[0]
     assert claim(runs, "A-hum, under Regularizer").verdict == NOT_HELD

@@ -1,0 +1,135 @@
+"""The page on coverage: each printed number has a line, verdicts follow from numbers that pages quote."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from analysis import cl4fedrec, fedcl, pdc_frs, perfedrec_pp
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS, SPECS = ROOT / "docs", ROOT.parent / "shared" / "specs"
+PRINTED = [SPECS / f"{name}.yaml" for name in ("published", "published_federated", "published_more")]
+with (DOCS / "papers" / "coverage.csv").open() as lines:
+    CELLS = list(csv.DictReader(lines))
+PAGE = (DOCS / "papers" / "coverage.md").read_text()
+VERDICTS = ("within", "near", "outside", "cannot be judged", "not run", "not quoted")
+PAPERS = {
+    "cda": ("CDA", "results.md", "cda_study.md"),
+    "cl4fedrec": ("CL4FedRec", "cl4fedrec_study.md"),
+    "pdc-frs": ("PDC-FRS", "pdc_frs_study.md"),
+    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp_study.md", "central.md"),
+    "fedcl": ("FedCL", "fedcl_study.md"),
+}
+"""By name in the list: the name on the page, and the pages that quote its values."""
+OWN = {"cl4fedrec": cl4fedrec, "pdc-frs": pdc_frs, "perfedrec-pp": perfedrec_pp, "fedcl": fedcl}
+
+
+def number(text):
+    """Return a printed number: 0.30m is 300,000."""
+    digits, unit = re.match(r"([\d.]+)([km]?)", text).groups()
+    return float(digits) * {"": 1, "k": 1e3, "m": 1e6}[unit]
+
+
+def band(cell):
+    """Return the range that counts as within."""
+    printed, percent = number(cell["printed"]), 0.15 * number(cell["printed"])
+    if cell["row"] == "(statistics)":  # as far as printed
+        width = 0.5 * 10.0 ** -len(cell["printed"].partition(".")[2]) if "." in cell["printed"] else 0.0
+    elif cell["column"] == "%" or "random guess" in cell["row"]:
+        width = max(0.5, percent)
+    elif cell["paper"] == "cda":
+        width = 0.05 if cell["column"].startswith("MIA") else max(3.0, percent)
+    else:
+        width = percent
+    return printed - width - 1e-9, printed + width + 1e-9
+
+
+def verdict(cell):
+    """Return the verdict of a line with a value that can be judged."""
+    low, high = band(cell)
+    value, half = float(cell["ours"]), float(cell["half_interval"] or 0)
+    if low <= value <= high:
+        return "within"
+    return "near" if value - half <= high and value + half >= low else "outside"
+
+
+def table():
+    """Return the lines of the page's table of tables."""
+    groups = {}
+    for cell in CELLS:
+        key = (PAPERS[cell["paper"]][0], cell["table"], cell["data"])
+        groups.setdefault(key, []).append(cell)
+    yield "| paper | table | data | cells | " + " | ".join(VERDICTS) + " | seeds |"
+    yield "|" + "---|" * (5 + len(VERDICTS))
+    order = [words[0] for words in PAPERS.values()]
+    for key, cells in sorted(groups.items(), key=lambda group: order.index(group[0][0])):
+        counts = Counter(cell["verdict"] for cell in cells)
+        seeds = sorted({int(cell["seeds"]) for cell in cells if cell["seeds"]})
+        told = [str(counts[word]) if counts[word] else "" for word in VERDICTS]
+        yield "| " + " | ".join([*key, str(len(cells)), *told, ", ".join(map(str, seeds))]) + " |"
+
+
+def test_the_page_has_the_counts_of_the_file():
+    assert "\n".join(table()) in PAGE
+
+
+def test_verdicts_follow_from_the_numbers():
+    for cell in CELLS:
+        assert cell["verdict"] in VERDICTS
+        if cell["verdict"] in ("within", "near", "outside"):
+            assert cell["verdict"] == verdict(cell), cell
+        elif cell["verdict"] == "not run":
+            assert not cell["ours"], cell
+
+
+@pytest.mark.skipif(not PRINTED[0].exists(), reason="the lists of printed numbers are not here")
+def test_every_printed_number_has_a_line_and_no_other():
+    listed = [one for file in PRINTED for one in yaml.safe_load(file.read_text())["tables"]]
+    keys = ("paper", "table", "dataset", "method", "metric", "value")
+    assert Counter(tuple(str(one[key]) for key in keys) for one in listed) == Counter(
+        (c["paper"], c["table"], c["data"], c["row"], c["column"], c["printed"]) for c in CELLS
+    )
+
+
+@pytest.mark.parametrize("paper", OWN)
+def test_numbers_that_studies_compare_with_have_a_line(paper):
+    lines = {round(number(cell["printed"]), 9) for cell in CELLS if cell["paper"] == paper}
+    printed = [one.number for one in OWN[paper].PAPER.published.printed_numbers]
+    assert {round(value, 9) for value in printed if value is not None} <= lines
+
+
+def passages(page):
+    """Yield the numbers of each row of a table, and of each paragraph, of a page."""
+    for block in (DOCS / page).read_text().replace(",", "").split("\n\n"):
+        rows = [line for line in block.splitlines() if line.lstrip().startswith("|")]
+        for part in rows or [block]:
+            yield {float(found) for found in re.findall(r"(?<![\d.])\d*\.?\d+", part)}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_values_of_a_row_are_quoted_together_on_a_page_of_the_study(paper):
+    quoted = [numbers for page in PAPERS[paper][1:] for numbers in passages(page)]
+    rows = {}
+    for cell in CELLS:
+        computed = cell["setting"] in ("data", "") or "random guess" in cell["row"]
+        if cell["paper"] == paper and cell["ours"] and not computed:
+            key = tuple(cell[name] for name in ("table", "data", "row", "setting", "seeds"))
+            told = [float(cell[name]) for name in ("ours", "half_interval") if cell[name]]
+            rows.setdefault(key, set()).update(told)
+    missing = [(key, values) for key, values in rows.items() if not any(values <= found for found in quoted)]
+    assert rows
+    assert missing == []
+
+
+def test_data_sets_without_a_judged_number_are_named():
+    judged = {(cell["paper"], cell["data"]) for cell in CELLS if cell["verdict"] != "cannot be judged"}
+    for cell in CELLS:
+        if (cell["paper"], cell["data"]) not in judged:
+            assert cell["note"] == "no data"
+            assert cell["data"] in PAGE.partition("**No data.**")[2].partition("\n\n")[0]
