@@ -34,7 +34,7 @@ from gossiprec.figures.style import Axis, Panel, PanelLook, Series, draw_panels,
 from gossiprec.runs import Run
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
-AT_OR_BELOW = Axis("share of adversaries (%)", (0, 101))
+AT_OR_BELOW = Axis("adversaries with this accuracy or less (%)", (0, 101))
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EVERYTHING) -> list[Path]:
@@ -64,6 +64,8 @@ def _figure(shown: dict[AttackKey, AccuracyDistribution]) -> Figure:
     keys = list(shown)
     layout = arrange_panels(keys)
     names = {key: style.short_name(key.field_text(layout.line)) for key in keys}
+    if len(set(names.values())) == len(keys):
+        names = {key: f"{name}: mean {100 * shown[key].mean:.1f} %" for key, name in names.items()}
     panels = [
         Panel(
             layout.title(inside[0]),

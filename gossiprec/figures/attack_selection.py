@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
+from gossiprec.figures.study.quantity import observer_label
 from gossiprec.measures.selectors import INTERVALS, ROC, is_of_group
 from gossiprec.runs import Run
 from gossiprec.runs.reader import Columns
@@ -37,6 +38,8 @@ class AttackKey:
     def field_text(self, field: str) -> str:
         """Return the label text of one field."""
         value = getattr(self, field)
+        if field == "observer":
+            return observer_label(value)
         if field == "relevance":
             return f"relevance {value}"
         if field == "momentum":
@@ -282,6 +285,11 @@ class AccuracyDistribution:
     share: F64
     adversaries: int
     random_bound: float
+
+    @property
+    def mean(self) -> float:
+        """The mean accuracy of the adversaries."""
+        return float(self.accuracy @ np.diff(self.share, prepend=0.0))
 
 
 def accuracy_distribution(accuracies: npt.ArrayLike, random_bound: float) -> AccuracyDistribution:

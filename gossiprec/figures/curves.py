@@ -143,11 +143,11 @@ def _accuracy_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -
             RunCurve("", look, attacks[key], "upper_bound") for key, look in zip(keys, looks, strict=True)
         ]
         random = [
-            RunCurve("random", _RANDOM, attacks[key], "random_bound")
+            RunCurve("guessing", _RANDOM, attacks[key], "random_bound")
             for key in _one_per(keys, "community_size")
         ]
         heading = f"Average attack accuracy, {layout.title(keys[0])}"
-        rows.append(CurveRow(heading, "AAC", curves + random, faint))
+        rows.append(CurveRow(heading, "accuracy", curves + random, faint))
     return rows
 
 

@@ -58,8 +58,8 @@ def _figure(shown: dict[str, ContactCurve]) -> Figure:
     axes.set_xlim(0, 1.005 * max(float(found.time[-1]) for found in shown.values()) or 1)
     axes.set_ylim(0, min(101.0, 110 * max(float(found.high.max()) for found in shown.values())))
     axes.set_xlabel("virtual time (mean wake periods)")
-    axes.set_ylabel("other nodes met (%)")
-    parts = ("line: mean, band: 10th to 90th percentile", "dots: predicted, 1 − exp(−PV/(N − 1))")
+    axes.set_ylabel("share of the other nodes met (%)")
+    parts = ("line: mean, band: 10th to 90th percentile", "dots: predicted for peers drawn at random")
     axes.set_title(("\n" if is_one else ", ").join(parts))
     style.label_ends(figure, axes, ends)
     return figure

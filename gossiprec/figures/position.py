@@ -214,7 +214,9 @@ def _panel(axes: Axes, relation: PositionRelation, *, several: bool) -> None:
 
 def _words(measure: str) -> str:
     kind, _, observer = measure.rstrip("]").partition("[")
-    return f"hops to {style.short_name(observer)}" if kind == DISTANCE else measure.replace("_", " ")
+    if kind == DISTANCE:
+        return f"hops to {style.short_name(observer)}"
+    return "nodes that it received from" if measure == "in_contacts" else measure.replace("_", " ")
 
 
 def _title(relation: PositionRelation, *, several: bool) -> str:
@@ -222,4 +224,4 @@ def _title(relation: PositionRelation, *, several: bool) -> str:
     rho = "not defined" if np.isnan(relation.rho) else f"{relation.rho:.2f}".replace("-", "−")
     names = ("run", "observer") if several else ("observer",)
     first = ", ".join(style.short_name(key.field_text(name)) for name in names)
-    return f"{first}, {key.relevance}\nrank correlation {rho}, {len(relation.nodes)} nodes"
+    return f"{first}, relevance {key.relevance}\nrank correlation {rho}, {len(relation.nodes)} nodes"

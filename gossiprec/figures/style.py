@@ -317,7 +317,7 @@ class Panel:
     def heading(self, width_in: float) -> str:
         """Return the title and an explanation of the dots, wrapped to this width; the dots' lines are level."""
         guess = ", ".join(f"{percent:.1f}" for percent in self.random)
-        dots = wrap_title(f"dots: random, {guess} %" if guess else "", width_in)
+        dots = wrap_title(f"dots: guessing, {guess} %" if guess else "", width_in)
         return "\n".join([*wrap_title(self.title, width_in), *(dots or [""])])
 
 

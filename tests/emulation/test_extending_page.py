@@ -46,8 +46,14 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 @pytest.mark.slow
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 10
-    code = "\n".join([IMPORTS, OPTIONS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
+    assert len(blocks) == 5
+    named = re.findall(r"\]\(\.\./(examples/[\w/-]+\.py)\)", PAGE.read_text())
+    files = [(PAGE.parents[1] / name).read_text() for name in dict.fromkeys(named)]
+    assert len(files) == 6
+    shown = [text for text in files if text not in "\n".join(blocks)]
+    code = "\n".join([IMPORTS, OPTIONS, *blocks, *shown, RUN]).replace(
+        "from __future__ import annotations\n", ""
+    )
     scenario = tiny(
         protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},
         observers=[

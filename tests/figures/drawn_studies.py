@@ -49,13 +49,13 @@ def write_study(folder, *, seeds=(1, 2, 3), baseline=None, graphs=("ring", "rand
     return folder
 
 
-def with_levels(folder, **levels):
+def with_levels(folder, beside="max_aac", **levels):
     """Add measures to a study that stand beside each accuracy: a number, or a function of the row of that accuracy."""
     rows = pq.read_table(folder / "table.parquet").to_pylist()
     more = [
         {**row, "measure": name, "value": level(row) if callable(level) else level}
         for row in rows
-        if row["measure"] == "max_aac"
+        if row["measure"] == beside
         for name, level in levels.items()
     ]
     write_study_table(folder, rows + more, {"fanout": "int64", "graph": "string"})

@@ -75,19 +75,19 @@ def test_rules_and_momenta_have_rows_and_observers_have_lines(tmp_path):
         "Average attack accuracy, relevance standardized, momentum 0",
         "Average attack accuracy, relevance standardized, momentum 0.9",
     ]
-    assert [curve.name for curve in accuracy[0].curves] == ["single", "coalition-5%", "random"]
+    assert [curve.name for curve in accuracy[0].curves] == ["single nodes", "coalition of 5 %", "guessing"]
     assert [curve.name for curve in utility.curves] == ["HR@20"]
 
 
 def test_the_upper_bound_is_drawn_once_for_all_rules(tmp_path):
     rows = rows_of([write_run(tmp_path / "run", relevances=("ndcg", "standardized"))])
     bounds = [row for row in rows if row.label == "met"]
-    assert [curve.name for row in bounds for curve in row.curves] == ["single"]
+    assert [curve.name for row in bounds for curve in row.curves] == ["single nodes"]
 
 
 def test_a_run_keeps_its_look_in_every_row(tmp_path):
     rows = rows_of([write_run(tmp_path / name) for name in ("plain", "defended")])
-    looks = {(c.name, c.style.color) for row in rows for c in row.curves if c.name != "random"}
+    looks = {(c.name, c.style.color) for row in rows for c in row.curves if c.name != "guessing"}
     assert len(looks) == 2
 
 

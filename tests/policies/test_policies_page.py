@@ -16,7 +16,8 @@ from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_policy
 from tests.emulation.tiny_runs import tiny
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "policies.md").read_text()
 
 
 def blocks(language):
@@ -28,7 +29,9 @@ def examples():
     """Register the policies of the page."""
     before = dict(POLICIES.members())
     try:
-        for code in blocks("python"):
+        linked = re.findall(r"\]\(\.\./(examples/\S+\.py)\)", PAGE)
+        assert len(linked) == 2
+        for code in [*blocks("python"), *((ROOT / name).read_text() for name in linked)]:
             exec(code.replace("from __future__ import annotations\n", ""), {})
         yield
     finally:

@@ -129,7 +129,9 @@ def test_a_line_is_hidden_by_its_name(run):
 def test_arrow_keys_tell_the_numbers_of_a_chart(run):
     run.ask(f'{CHART}.querySelector("svg").focus()')
     run.press("ArrowRight", "ArrowRight")
-    assert run.ask(f'return {CHART}.querySelector(".said").textContent') == "single; round: 1; AAC: 25.0 %"
+    assert (
+        run.ask(f'return {CHART}.querySelector(".said").textContent') == "single nodes; round: 1; AAC: 25.0 %"
+    )
     assert "25.0" in run.ask(
         f"return await until(() => {CHART}.querySelector('[aria-label=\"tip\"] text')?.textContent)"
     )

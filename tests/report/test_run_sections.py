@@ -90,7 +90,10 @@ def test_the_best_report_counts_and_bounds_are_those_of_the_last(tmp_path):
 def test_attacks_are_called_by_what_tells_them_apart_and_the_rest_is_said_once(tmp_path):
     runs = of(write_run(tmp_path / "r", observers=("single", "coalition-5%"), momenta=(0, 0.9)))
     (spans,) = blocks(attacks.results_section(runs), IntervalChart)
-    assert [span.name for span in spans.spans][:2] == ["single, momentum 0", "single, momentum 0.9"]
+    assert [span.name for span in spans.spans][:2] == [
+        "single nodes, momentum 0",
+        "single nodes, momentum 0.9",
+    ]
     assert spans.note.endswith("All with relevance ndcg, K = 4.")
 
 
@@ -149,7 +152,9 @@ def test_the_network_says_who_heard_from_whom(tmp_path):
     assert graph.links == [0, 1, 0, 2, 1, 2]
     assert graph.met == "IKAA"  # rows 001, 101, 000 in bits, each filled up to a byte
     assert list(graph.values["others met"]) == [1, 2, 0]
-    assert {attack: list(ends) for attack, ends in graph.finders.items()} == {"single": [2, 0, 1, 0, 2, 1]}
+    assert {attack: list(ends) for attack, ends in graph.finders.items()} == {
+        "single nodes": [2, 0, 1, 0, 2, 1]
+    }
 
 
 def test_of_few_links_all_are_drawn():
@@ -270,7 +275,7 @@ def test_every_node_is_a_row_with_shares_in_percent(tmp_path):
     (table,) = nodes.node_table_section(of(write_run(tmp_path / "r"))).blocks
     assert [(column.name, column.kind) for column in table.columns][1:] == [
         ("in contacts", "number"), ("betweenness", "number"),
-        ("attack accuracy, single", "percent"), ("exposure, single", "percent"),
+        ("attack accuracy, single nodes", "percent"), ("exposure, single nodes", "percent"),
     ]  # fmt: skip
     assert table.rows[3] == [3, 3, 0.7, 0.5, 0.0]
 
@@ -280,7 +285,7 @@ def test_several_runs_stand_side_by_side_under_their_names(tmp_path):
     (table,) = blocks(overview.overview_section(runs), TableBlock)
     assert [row[0] for row in table.rows] == ["plain", "defended"]
     (spans,) = blocks(attacks.results_section(runs), IntervalChart)
-    assert [span.name for span in spans.spans] == ["plain: single", "defended: single"]
+    assert [span.name for span in spans.spans] == ["plain: single nodes", "defended: single nodes"]
     assert list(blocks(nodes.network_section(runs), BlockChoice)[0].blocks) == ["plain", "defended"]
     (tiles,) = blocks(attacks.results_section(runs), Tiles)
     assert [tile.name for tile in tiles.tiles] == ["plain: hr@20", "defended: hr@20"]

@@ -137,7 +137,7 @@ def _caption(
     table: StudyTable, found: Mapping[Quantity, Sequence[PairedDifference]], drawn: Sequence[Point]
 ) -> str:
     """Return the caption: the compared combinations, and the meaning of bars and levels."""
-    against, what = _in_words(table.baseline), _in_words(_common(table, drawn))
+    against, what = _in_words(table, table.baseline), _in_words(table, _common(table, drawn))
     lines = [difference for each in found.values() for difference in each]
     counts = [difference.estimate.n for difference in lines]
     bars = (
@@ -148,12 +148,12 @@ def _caption(
     caption = f"{what or 'Each point'} is compared with {against}, at the same seed and other values. {bars}"
     levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
     if levels:
-        caption += " Reference levels are shown as differences from the baseline, too."
+        caption += f" Levels ({', '.join(levels)}) are differences from the baseline, too."
     return caption[0].upper() + caption[1:]
 
 
-def _in_words(values: Mapping[str, Label]) -> str:
-    return ", ".join(f"{name} {format_label(value)}" for name, value in values.items())
+def _in_words(table: StudyTable, values: Mapping[str, Label]) -> str:
+    return ", ".join(f"{table.axis_label(name)} = {format_label(value)}" for name, value in values.items())
 
 
 def _common(table: StudyTable, points: Sequence[Point]) -> dict[str, Label]:

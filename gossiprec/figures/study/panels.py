@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -225,8 +225,20 @@ def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
         margin = 0.06 * (high - low) or 0.5
         axes.set_xlim(low - margin, high + margin)
     if len(labels) <= MOST_TICKS:
-        axes.set_xticks(list(at.values()), [format_label(label) for label in labels])
+        axes.set_xticks(list(at.values()), _labels_with_room(axes, list(at.values()), labels))
         axes.minorticks_off()
+
+
+def _labels_with_room(axes: Axes, positions: Sequence[float], labels: Sequence[Label]) -> list[str]:
+    """Return the labels of ticks, empty for a tick too near to the labelled one before it."""
+    inches = axes.get_position().width * cast(Figure, axes.figure).get_size_inches()[0]
+    end, texts = -np.inf, {}
+    for position, label in sorted(zip(positions, map(format_label, labels), strict=True)):
+        middle = inches * axes.transAxes.inverted().transform(axes.transData.transform((position, 0)))[0]
+        half = (style.text_width_in(label) + 0.05) / 2
+        texts[position] = label if middle - half >= end else ""
+        end = middle + half if texts[position] else end
+    return [texts[position] for position in positions]
 
 
 def format_counts(axis: Axis, highest: float) -> None:
@@ -430,8 +442,9 @@ def describe_off_scale(part: SeriesPanel, scale: tuple[float, float]) -> str:
         values = [v for curve in level_curves(part) if curve.level == level for v in curve.places.values()]
         far = sorted({f"{value:.0f}" for value in values if not scale[0] <= value <= scale[1]}, key=float)
         if far:
-            ends = far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}"
-            texts.append(f"{level.short} outside the axis range, at {ends}{' %' if part.is_share else ''}")
+            ends = (far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}").replace("-", "−")
+            unit = " %" if part.is_share else " points" if "points" in part.unit else ""
+            texts.append(f"{level.short} outside the axis range, at {ends}{unit}")
     return "; ".join(texts)
 
 
@@ -555,8 +568,7 @@ def draw_rows(
     names = [style.short_name(name) for name in rows.names.values()]
     looks = series_styles(parts)
     page = _row_page(parts, rows, scales, caption, looks)
-    n_series = max(len(part.series) for part in parts)
-    height = max(0.6, (ROW_IN + LINE_IN * (n_series - 1)) * (len(names) + 0.4))
+    height = _row_height(parts, names)
     n_lines = -(-len(parts) // page.n_columns)
     figure, grid = style.panel_grid(
         n_lines, page.n_columns, width=page.width, panel_height=height, margins=page.margins
@@ -565,19 +577,26 @@ def draw_rows(
     for axes in cells[len(parts) :]:
         axes.remove()
     positions = {row: float(position) for position, row in enumerate(rows.names)}
+    axis = style.wrap_axis_label(rows.axis, height)
     for number, (axes, part) in enumerate(zip(cells, parts, strict=False)):
         _panel(axes, part, positions, looks, tint)
         axes.set_xlim(*scales[part.unit])
         axes.set_ylim(len(names) - 0.4, -0.6)
         is_first = number % page.n_columns == 0  # row names appear once per line of panels
         axes.set_yticks(range(len(names)), names if is_first else [""] * len(names))
-        axes.set_ylabel(rows.axis if is_first else "")
+        axes.set_ylabel(axis if is_first else "")
         axes.set_xlabel(page.units[number])
         format_counts(axes.xaxis, scales[part.unit][1])
         axes.set_title(page.titles[number], pad=5)
     page.legend.draw(figure, left=0.1 / page.width)
     style.add_caption(figure, caption)
     return figure
+
+
+def _row_height(parts: Sequence[SeriesPanel], names: Sequence[str]) -> float:
+    """Return the height of a panel in inches."""
+    n_series = max(len(part.series) for part in parts)
+    return max(0.6, (ROW_IN + LINE_IN * (n_series - 1)) * (len(names) + 0.4))
 
 
 class _RowPage(NamedTuple):
@@ -600,7 +619,9 @@ def _row_page(
 ) -> _RowPage:
     """Return the layout that fits the names of rows, the titles, the legend and the caption."""
     names = [style.short_name(name) for name in rows.names.values()]
-    left = (0.45 if rows.axis else 0.2) + max(map(style.text_width_in, names))
+    height = _row_height(parts, names)
+    lines = style.wrap_axis_label(rows.axis, height).count("\n")
+    left = (0.45 if rows.axis else 0.2) + style.TITLE_LINE_IN * lines + max(map(style.text_width_in, names))
     base = style.Margins(left=left, right=0.2, between_columns=0.3)
     n_columns = _columns(base, len(parts))
     width = style.PAGE_IN if n_columns > 1 else min(style.PAGE_IN, left + WIDE_IN + base.right)

@@ -98,7 +98,10 @@ def utility_quantity(table: StudyTable, name: str | None = None) -> Quantity:
 
 
 def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> list[ParetoPoint]:
-    """Return every combination that has both numbers, by ascending utility."""
+    """Return every combination that has both numbers, by ascending utility.
+
+    Shares differ if they do so by a tenth of a percent, as tables print them: less cannot be seen in a picture.
+    """
     both = [point for point in table.values[attack] if point in table.values[utility]]
     if not both:
         raise LogError(
@@ -111,7 +114,8 @@ def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> lis
         )
         for point in both
     ]
-    best = is_pareto_optimal([(u.mean, a.mean) for u, a in estimates])
+    digits = [3 if quantity.is_share else 9 for quantity in (utility, attack)]
+    best = is_pareto_optimal([(round(u.mean, digits[0]), round(a.mean, digits[1])) for u, a in estimates])
     spots = [
         ParetoPoint(point, u, a, is_best)
         for point, (u, a), is_best in zip(both, estimates, best, strict=True)
