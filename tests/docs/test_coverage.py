@@ -20,11 +20,11 @@ with (DOCS / "papers" / "coverage.csv").open() as lines:
 PAGE = (DOCS / "papers" / "coverage.md").read_text()
 VERDICTS = ("within", "near", "outside", "cannot be judged", "not run", "not quoted")
 PAPERS = {
-    "cda": ("CDA", "results.md", "cda_study.md"),
-    "cl4fedrec": ("CL4FedRec", "cl4fedrec_study.md"),
-    "pdc-frs": ("PDC-FRS", "pdc_frs_study.md"),
-    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp_study.md", "central.md"),
-    "fedcl": ("FedCL", "fedcl_study.md"),
+    "cda": ("CDA", "results.md", "cda_study.md", "notes_cda.md"),
+    "cl4fedrec": ("CL4FedRec", "cl4fedrec_study.md", "notes_cl4fedrec.md"),
+    "pdc-frs": ("PDC-FRS", "pdc_frs_study.md", "notes_pdc_frs.md"),
+    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp_study.md", "notes_perfedrec_pp.md", "notes_measured.md"),
+    "fedcl": ("FedCL", "fedcl_study.md", "notes_fedcl.md"),
 }
 """By name in the list: the name on the page, and the pages that quote its values."""
 OWN = {"cl4fedrec": cl4fedrec, "pdc-frs": pdc_frs, "perfedrec-pp": perfedrec_pp, "fedcl": fedcl}

@@ -48,11 +48,8 @@ SECTIONS = {
 TABLES = [
     ("scenarios.md", "## Keys at the top", "scenario"),
     ("scenarios.md", "## `training`", "training"),
-    ("scenarios.md", "## `network`", "network"),
-    ("scenarios.md", "## `churn`", "churn"),
     ("scenarios.md", "## `evaluate`", "evaluate"),
     ("scenarios.md", "## `executor`", "executor"),
-    ("scenarios.md", "## `checkpoint`", "checkpoint"),
     ("scenarios.md", "**`rand-gossip`**", "protocols rand-gossip"),
     ("scenarios.md", "**`fedavg`**", "protocols fedavg"),
     ("network.md", "## `network`", "network"),
