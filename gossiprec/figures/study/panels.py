@@ -443,7 +443,8 @@ def describe_off_scale(part: SeriesPanel, scale: tuple[float, float]) -> str:
         far = sorted({f"{value:.0f}" for value in values if not scale[0] <= value <= scale[1]}, key=float)
         if far:
             ends = (far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}").replace("-", "−")
-            unit = " %" if part.is_share else " points" if "points" in part.unit else ""
+            units = {"points": " points", "times": " times"}
+            unit = " %" if part.is_share else next((u for word, u in units.items() if word in part.unit), "")
             texts.append(f"{level.short} outside the axis range, at {ends}{unit}")
     return "; ".join(texts)
 
