@@ -21,7 +21,8 @@ UserRow = tuple[float, int, str, I64, F64]
 """Virtual time and round of a report, a metric, users (nodes) and their values, both of shape (n,)."""
 
 
-def _schema() -> pa.Schema:
+def parquet_schema() -> pa.Schema:
+    """Return the columns of ``metrics_by_user.parquet``."""
     import pyarrow as pa
 
     types = {"user": pa.int32(), "time": pa.float64(), "round": pa.int32(), "metric": pa.string()}
@@ -45,7 +46,7 @@ def write_by_user(folder: Path, rows: Iterable[UserRow]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    batches, schema = [], _schema()
+    batches, schema = [], parquet_schema()
     for time, round_, metric, users, values in rows:
         same = (np.full(len(users), time), np.full(len(users), round_, np.int32))
         columns = [users.astype(np.int32), *same, pa.repeat(metric, len(users)), values]
@@ -91,7 +92,7 @@ def read_by_user(folder: Path) -> dict[str, npt.NDArray[Any]]:
     LogError
         If the run has no such file, or it is damaged.
     """
-    columns = _read(folder / run_files.BY_USER, _schema(), "evaluate.by_user last or all")
+    columns = _read(folder / run_files.BY_USER, parquet_schema(), "evaluate.by_user last or all")
     return {**columns, "metric": columns["metric"].astype(str)}
 
 

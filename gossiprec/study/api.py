@@ -18,7 +18,7 @@ from gossiprec.measures.selectors import FILTERS
 from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, open_run, run
 from gossiprec.runs.lock import LOCK, is_locked
-from gossiprec.runs.run_files import open_to_read
+from gossiprec.runs.run_files import BY_USER, open_to_read
 from gossiprec.study.folder import MARK, RUNS, StudyFolder, read_study_status
 from gossiprec.study.plan import make_plan
 from gossiprec.study.runner import StaleRuns, StudyProgress, StudyRunner
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-TABLES = ("points", "runs")
+TABLES = ("points", "runs", "by_user")
 MOST_ROWS, MOST_COLUMNS = 60, 8
 """Limits of the table in a notebook."""
 
@@ -87,15 +87,15 @@ class StudyResult:
 
         Parameters
         ----------
-        name : {"points", "runs"}
+        name : {"points", "runs", "by_user"}
             "points" has a row per combination of the axes and measure, with the mean over seeds and the ends of its
             95 % interval; quantities that differ only by the axes are joined. "runs" is ``table.parquet``, a row per
-            run and measure.
+            run and measure. "by_user" is ``metrics_by_user.parquet``, a row per run, user, report and metric.
 
         Raises
         ------
         LogError
-            If there is no such table.
+            If there is no such table, or the study has not written it.
         """
         import pyarrow.parquet as pq
 
@@ -103,9 +103,15 @@ class StudyResult:
             raise LogError(
                 f"unknown table {name!r}{did_you_mean(name, TABLES)}; a study has {', '.join(TABLES)}"
             )
-        with open_to_read(self.path / PARQUET) as file:
+        path = self.path / (BY_USER if name == "by_user" else PARQUET)
+        if not path.exists():
+            raise LogError(
+                f"{self.path} has no {path.name}; expected a study that has ended, with such runs; run it again: "
+                "gossiprec study FILE, which keeps finished runs"
+            )
+        with open_to_read(path) as file:
             runs = pq.read_table(file)
-        return runs if name == "runs" else self._points(runs.schema)
+        return self._points(runs.schema) if name == "points" else runs
 
     def frame(self, name: str = "points") -> pd.DataFrame:
         """Return a table of results as a pandas DataFrame.

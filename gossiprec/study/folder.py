@@ -31,6 +31,7 @@ from gossiprec.study.study_table import (
     write_study_table,
 )
 from gossiprec.study.task import TaskResult
+from gossiprec.study.user_table import VariantRun, write_user_table
 from gossiprec.version import __version__, code_version
 
 SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
@@ -252,9 +253,19 @@ class StudyRecord:
             return
         rows = [row for variant in self.plan.variants for row in self._rows_of(variant)]
         write_study_table(self.folder.path, rows, self._axes)
+        if status != "running":
+            write_user_table(self.folder.path, self._user_runs(), self._axes)
         self.folder.write_mark(self._mark(status, len(rows)))
         # writing takes up to 5 % of the time
         self._due = time.monotonic() + max(REFRESH_S, 20 * (time.monotonic() - begin))
+
+    def _user_runs(self) -> Iterator[VariantRun]:
+        """Yield the finished run of each variant."""
+        for variant in self.plan.variants:
+            simulation = self._served_by[variant.hash]
+            if simulation.hash in self.codes:
+                run = open_run(self.folder.run_directory(simulation))
+                yield VariantRun(variant.labels, variant.seed, variant.scenario, run)
 
     def _variants(self, hash_: str) -> list[Variant]:
         return [v for v in self.plan.variants if self._served_by[v.hash].hash == hash_]

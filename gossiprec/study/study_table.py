@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
@@ -37,6 +37,9 @@ from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
 from gossiprec.study.run_hash import scenario_table_keys
 from gossiprec.study.spec import LoadedStudy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GROUP = "group_"
 """Prefix of results of attacks for groups of users."""
@@ -339,7 +342,7 @@ def write_study_table(folder: Path, rows: Sequence[Row], axes: dict[str, str]) -
     kinds = {**axes, **_KINDS}
     if any("labels" in row for row in rows):
         kinds["labels"] = _TEXT
-    columns = {name: [_cell(row.get(name), kind) for row in rows] for name, kind in kinds.items()}
+    columns = {name: [to_cell(row.get(name), kind) for row in rows] for name, kind in kinds.items()}
     _write_parquet(folder / PARQUET, columns, kinds)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -351,7 +354,8 @@ def write_study_table(folder: Path, rows: Sequence[Row], axes: dict[str, str]) -
     replace_file(folder / CSV, text.getvalue().encode())
 
 
-def _cell(value: Any, kind: str) -> Any:
+def to_cell(value: Any, kind: str) -> Any:
+    """Return a label or a number as a value of a column of this type; numbers that are not finite become None."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if kind == _TEXT:
@@ -363,12 +367,19 @@ def _words(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def column_types(kinds: Mapping[str, str]) -> list[pa.Field]:
+    """Return the fields of a Parquet file, given the types of its columns by name."""
+    import pyarrow as pa
+
+    types = {_TEXT: pa.string(), _WHOLE: pa.int64(), _NUMBER: pa.float64(), "bool": pa.bool_()}
+    return [pa.field(name, types[kind]) for name, kind in kinds.items()]
+
+
 def _write_parquet(path: Path, columns: dict[str, list[Any]], kinds: dict[str, str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = {_TEXT: pa.string(), _WHOLE: pa.int64(), _NUMBER: pa.float64(), "bool": pa.bool_()}
-    schema = pa.schema([(name, types[kind]) for name, kind in kinds.items()])
+    schema = pa.schema(column_types(kinds))
     table = pa.table(
         {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}, schema
     )

@@ -1,6 +1,7 @@
 """``gossiprec.study``: a study run from Python, and what came of it as tables, runs, pictures and a page."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,40 @@ def test_points_are_means_over_seeds(placed):
     found = points.set_index(["fanout", "fraction", "measure"])["mean"]
     pd.testing.assert_series_equal(found.sort_index(), values.sort_index(), check_names=False)
     assert (points.low <= points["mean"]).all()
+
+
+def test_values_of_users_are_joined_with_the_axes_and_own_attacks_only(placed):
+    """Two combinations share each run: each has the metrics, and the results of its own coalition."""
+    found = placed.frame("by_user")
+    assert [*found.columns] == [
+        "fanout",
+        "fraction",
+        "seed",
+        "run",
+        "user",
+        "time",
+        "round",
+        "metric",
+        "value",
+    ]
+    assert set(found[["fanout", "seed"]].itertuples(index=False)) == {
+        (f, s) for f in (1, 2, 3) for s in (1, 2)
+    }
+    own = found[found.metric.str.contains("coalition")].groupby("fraction").metric.unique()
+    assert all(f"coalition-{100 * fraction:g}%" in name for fraction, names in own.items() for name in names)
+    assert len(own) == 2
+    of_users, runs = found[found.metric == "hr@5"], placed.frame("runs")
+    means = of_users.groupby(["fanout", "fraction", "seed"]).value.mean()
+    whole = runs[runs.measure == "hr@5"].set_index(["fanout", "fraction", "seed"]).value
+    pd.testing.assert_series_equal(means.sort_index(), whole.sort_index(), check_names=False)
+
+
+def test_a_study_without_values_of_users_says_what_to_do(placed, tmp_path):
+    copy = shutil.copytree(placed.path, tmp_path / "copy")
+    (copy / "metrics_by_user.parquet").unlink()
+    with pytest.raises(LogError, match=r"has no metrics_by_user.parquet; .* run it again: gossiprec study"):
+        gossiprec.open_study(copy).table("by_user")
+    assert gossiprec.study(PLACED, out=copy).table("by_user").equals(placed.table("by_user"))
 
 
 def test_tables_are_arrow(placed):
