@@ -65,18 +65,21 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of stdout."
 )
 @click.option("--study", is_flag=True, help="Print the schema of study files instead.")
-def schema(out: Path | None, study: bool) -> None:
+@click.option(
+    "--refer", is_flag=True, help="Let it refer to scenario.schema.json in its folder, with --study."
+)
+def schema(out: Path | None, study: bool, refer: bool) -> None:
     """Print the JSON Schema of a scenario, with the components of installed plug-ins.
 
     Editors complete and validate a scenario with the comment `# yaml-language-server: $schema=FILE`. Bundled
-    scenarios have it, with gossiprec's own schema.
+    scenarios and studies have it, with gossiprec's own schemas.
     """
     import json
 
     from gossiprec.scenario import json_schema
     from gossiprec.study.spec import study_schema
 
-    text = json.dumps(study_schema() if study else json_schema(), indent=2) + "\n"
+    text = json.dumps(study_schema(refers=refer) if study else json_schema(), indent=2) + "\n"
     if out is None:
         click.echo(text, nl=False)
         return

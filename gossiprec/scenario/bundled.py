@@ -67,7 +67,7 @@ class BundledFile:
     def text_to_write(self) -> str:
         """The text to be written: without the folders of a checkout, and with the path of the installed schema."""
         text = FOLDERS.sub("", BASE.sub(r"../\1.yaml", self.text))
-        return SCHEMA.sub(lambda _: str(schema_file()), text)
+        return SCHEMA.sub(lambda _: str(schema_file(self.kind)), text)
 
     @property
     def required_data(self) -> tuple[str, str, str] | None:
@@ -95,9 +95,9 @@ def bundled_dir() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "scenarios"
 
 
-def schema_file() -> Path:
-    """Return the file of the JSON Schema of scenarios, which editors read."""
-    return Path(__file__).with_name("scenario.schema.json")
+def schema_file(kind: str = "scenarios") -> Path:
+    """Return the file of the JSON Schema of scenarios, or of studies, which editors read."""
+    return Path(__file__).with_name(f"{'study' if kind == STUDIES else 'scenario'}.schema.json")
 
 
 def bundled_files(kind: str) -> dict[str, BundledFile]:

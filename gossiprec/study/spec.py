@@ -372,9 +372,18 @@ def seed_list(seeds: int | list[int] | None) -> list[int] | None:
     return list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
 
 
-def study_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a study file, which includes the scenario's for a base written inside it."""
+def study_schema(*, refers: bool = False) -> dict[str, Any]:
+    """Return the JSON Schema of a study file, which includes the scenario's for a base written inside it.
+
+    Parameters
+    ----------
+    refers : bool
+        Refer to ``scenario.schema.json`` next to it instead, as the file does that editors read.
+    """
     schema = StudyFile.model_json_schema(by_alias=True)
+    if refers:
+        schema["properties"]["base"]["anyOf"] = [{"type": "string"}, {"$ref": "scenario.schema.json"}]
+        return {"$schema": DIALECT, **schema, "title": "gossiprec study"}
     scenario = json_schema()
     definitions = {**schema.get("$defs", {}), **scenario.pop("$defs")}
     scenario.pop("$schema")

@@ -7,11 +7,14 @@ import subprocess
 import sys
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 from pydantic import Field
+from referencing import Registry, Resource
 
 from gossiprec.base.options import Options
 from gossiprec.scenario import Scenario, json_schema
-from gossiprec.scenario.bundled import bundled_files, schema_file
+from gossiprec.scenario.bundled import KINDS, bundled_files, schema_file
 
 
 @pytest.fixture(scope="module")
@@ -115,16 +118,30 @@ def test_options_that_no_file_defines_have_no_docstrings():
 
 
 @pytest.mark.slow  # in a process of its own: tests register things
-def test_the_file_that_editors_read_is_the_schema_of_this_version():
-    printed = [sys.executable, "-m", "gossiprec", "scenario", "schema"]
-    renew = "renew it: gossiprec scenario schema --out gossiprec/scenario/scenario.schema.json"
-    assert schema_file().read_text(encoding="utf-8") == subprocess.check_output(printed, text=True), renew
+@pytest.mark.parametrize(("kind", "options"), [("scenarios", []), ("studies", ["--study", "--refer"])])
+def test_the_file_that_editors_read_is_the_schema_of_this_version(kind, options):
+    printed = [sys.executable, "-m", "gossiprec", "scenario", "schema", *options]
+    renew = f"renew it: gossiprec scenario schema {' '.join(options)} --out {schema_file(kind)}"
+    assert schema_file(kind).read_text(encoding="utf-8") == subprocess.check_output(printed, text=True), renew
 
 
-@pytest.mark.parametrize("one", bundled_files("scenarios").values(), ids=lambda one: one.name)
-def test_bundled_scenarios_name_the_schema_for_editors(one):
+@pytest.mark.parametrize(
+    "one", [one for kind in KINDS for one in bundled_files(kind).values()], ids=lambda one: one.name
+)
+def test_bundled_files_name_the_schema_for_editors(one):
     (line,) = [line for line in one.text.splitlines() if "yaml-language-server" in line]
-    assert (
-        one.path.parent / line.removeprefix("# yaml-language-server: $schema=")
-    ).resolve() == schema_file()
-    assert f"# yaml-language-server: $schema={schema_file()}" in one.text_to_write.splitlines()
+    path = one.path.parent / line.removeprefix("# yaml-language-server: $schema=")
+    assert path.resolve() == schema_file(one.kind)
+    assert f"# yaml-language-server: $schema={schema_file(one.kind)}" in one.text_to_write.splitlines()
+
+
+@pytest.mark.parametrize("one", bundled_files("studies").values(), ids=lambda one: one.name)
+def test_bundled_studies_fit_the_schema_that_editors_read(one):
+    """A mistyped key does not, in the study and in a base written inside it."""
+    schemas = [json.loads(schema_file(kind).read_text(encoding="utf-8")) for kind in KINDS]
+    registry = Registry().with_resource("scenario.schema.json", Resource.from_contents(schemas[0]))
+    validator = Draft202012Validator(schemas[1], registry=registry)
+    study = yaml.safe_load(one.text)
+    assert [error.message for error in validator.iter_errors(study)] == []
+    assert list(validator.iter_errors({**study, "axis": {}}))
+    assert list(validator.iter_errors({**study, "base": {"protocl": {}}}))
