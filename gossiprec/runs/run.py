@@ -18,7 +18,7 @@ from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.by_user import read_by_user, read_lists
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
-from gossiprec.runs.manifest import identify_results, read_json, read_manifest
+from gossiprec.runs.manifest import file_faults, identify_results, manifest_fault, read_json, read_manifest
 from gossiprec.runs.reader import Columns, EventLog, read_log
 from gossiprec.runs.run_files import check_own_files, read_regular
 
@@ -220,7 +220,7 @@ class Run:
     def summary(self) -> dict[str, Any] | None:
         """The summary, or None if the run has not written one."""
         path = self.path / run_files.SUMMARY
-        return read_json(path) if path.exists() else None
+        return _checked_summary(path, read_json(path)) if path.exists() else None
 
     @cached_property
     def metrics(self) -> dict[str, npt.NDArray[Any]]:
@@ -312,17 +312,30 @@ class Run:
         """The results of observers that saw this run later (``gossiprec observe``), as runs, by name.
 
         Results of another run, which this directory held before, are left out.
+
+        Raises
+        ------
+        LogError
+            If files of the results were changed, or there is something else in the folder.
         """
         folder = self.path / run_files.OBSERVED
         if not folder.is_dir():
             return {}
         names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
         runs = {name: open_run(folder / name) for name in names if not (folder / name).is_symlink()}
-        return {
+        own = {
             name: run
             for name, run in runs.items()
             if run.manifest.get("observes") == identify_results(self.manifest)
         }
+        for run in own.values():
+            fault = manifest_fault(run.manifest)
+            faults = (
+                [f"{run.path / run_files.MANIFEST} {fault}"] if fault else file_faults(run.path, run.manifest)
+            )
+            if faults:
+                raise LogError(f"{faults[0]}; delete {run.path}, and observe the run again")
+        return own
 
     def table(self, name: str, *, observed: bool = False) -> pa.Table:
         """Return ``metrics``, ``attacks``, ... or events such as ``message`` as an Arrow table.
@@ -386,6 +399,20 @@ def open_run(path: str | os.PathLike[str]) -> Run:
                 )
             raise LogError(f"{path} is not a run directory: it has no {name}")
     return Run(path)
+
+
+def _checked_summary(path: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary of which the parts that other code reads have their types."""
+    for key in ("utility", "seconds", "bytes"):
+        if not isinstance(found.get(key, {}), dict):
+            raise LogError(f"{path}: {key} is no mapping; the file is damaged; restore the run from a copy")
+    for key in ("attacks", "findings", "membership", "notes"):
+        rows, kind = found.get(key, []), str if key == "notes" else dict
+        if not isinstance(rows, list) or not all(isinstance(row, kind) for row in rows):
+            raise LogError(
+                f"{path}: {key} is no list of its rows; the file is damaged; restore the run from a copy"
+            )
+    return found
 
 
 def _mapping(path: Path) -> dict[str, Any]:

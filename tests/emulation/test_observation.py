@@ -290,3 +290,49 @@ def test_versions_of_rounds_without_a_report_and_without_room_are_refused(tmp_pa
     monkeypatch.setattr(kept_versions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(ResourceError, match=r"72 versions need \d+ MiB, and 0 MiB are free"):
         simulate(tiny(evaluate={**KEEPING, "keep": "versions"}), out=tmp_path / "run")
+
+
+DAMAGE = {
+    "garbage in a table": ("later/attacks.csv", "x", "attacks.csv was changed after it was written"),
+    "garbage in the manifest": ("later/manifest.json", "{", "cannot read .*manifest.json"),
+    "another summary": ("later/summary.json", "{}", "summary.json was changed after it was written"),
+    "a file in the folder": ("more", "x", "more is not a directory"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_later_results_are_one_message(observed, tmp_path, capsys, name):
+    file, text, words = DAMAGE[name]
+    run = shutil.copytree(observed, tmp_path / "run")
+    (run / "observed" / file).write_text(text)
+    with pytest.raises(LogError, match=words):
+        open_run(run).observed  # noqa: B018 (read on first use)
+    code, _, said = invoke(capsys, "report", run)
+    assert (code, said.count("\n")) == (2, 1)
+
+
+def test_forged_later_results_are_one_message(observed, tmp_path, capsys):
+    run = shutil.copytree(observed, tmp_path / "run")
+    later = run / "observed" / "later"
+    manifest = read_manifest(later)
+    write_manifest(later, {**manifest, "gossiprec": "9"})
+    assert [*open_run(run).observed] == ["later"]
+    (later / "manifest.json").write_text(json.dumps({**manifest, "gossiprec": "9"}))
+    with pytest.raises(LogError, match=r"manifest.json was changed after it was written"):
+        open_run(run).observed  # noqa: B018
+    for key, value in (("attacks", 5), ("attacks", [1]), ("utility", []), ("findings", {})):
+        (later / "summary.json").write_text(json.dumps({key: value}))
+        write_manifest(later, {**manifest, "files": digests_of(later)})  # as a stranger would
+        code, _, said = invoke(capsys, "report", run)
+        assert (code, said.count("\n"), f"summary.json: {key} is no" in said) == (2, 1, True)
+    shutil.rmtree(run / "observed")
+    (run / "observed").write_text("x")
+    with pytest.raises(LogError, match="observed: found a file; expected the folder of later results"):
+        observe(run, LATER)
+
+
+@pytest.fixture(scope="module")
+def observed(finished, tmp_path_factory):
+    run = shutil.copytree(finished, tmp_path_factory.mktemp("observed") / "run")
+    observe(run, {"evaluate": {"metrics": ["recall@5"]}}, name="later")
+    return run

@@ -242,6 +242,8 @@ def _new_results(run: Run, name: str, *, overwrite: bool) -> Iterator[Path]:
             f"{target} already contains results; choose another name with --name, or pass --overwrite"
         )
     run_files.check_folder(target)
+    if target.parent.exists() and not target.parent.is_dir():
+        raise LogError(f"{target.parent}: found a file; expected the folder of later results; delete it")
     for left in run_files.find_leftovers(target):
         shutil.rmtree(left, ignore_errors=True)
     folder = run_files.temporary_name(target)
