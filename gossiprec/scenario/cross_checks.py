@@ -386,8 +386,11 @@ def _wrong_edges(entry: dict[str, Any], n_users: int) -> Iterator[str]:
     count = poisoner_count(entry["fraction"], n_users) if count is None else count
     if edges > n_users:
         yield f"found {edges}, but there are only {n_users} users, each with at most one attack edge; lower it"
-    elif edges < count:
-        yield f"found {edges} for {count} poisoners; expected an edge for each; raise it, or use fewer poisoners"
+    elif edges < count and not entry["linked"]:
+        yield (
+            f"found {edges} for {count} poisoners; expected an edge for each; raise it, use fewer poisoners, or link "
+            "them (linked: true)"
+        )
 
 
 def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyPath, str]]:

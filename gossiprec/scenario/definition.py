@@ -110,6 +110,8 @@ class AttackerChoice(RegisteredChoice):
     """Places in a fixed graph: drawn, or the most central ones; null: the last ones, by node id."""
     edges: int | None = Field(default=None, ge=1, le=10**6)
     """Links to users of Sybils outside the graph; null: poisoners are nodes of the graph."""
+    linked: bool = False
+    """Whether these Sybils are also linked with one another, each with all; some may then have no link to a user."""
 
     @model_validator(mode="after")
     def _counted_once(self) -> AttackerChoice:
@@ -120,6 +122,10 @@ class AttackerChoice(RegisteredChoice):
             raise ValueError(
                 "found both placement and edges, but Sybils with attack edges have no place in the graph of the "
                 "others; remove one of them"
+            )
+        if self.linked and not self.edges:
+            raise ValueError(
+                "found linked without edges, but only Sybils are linked with one another; set edges, or remove linked"
             )
         return self
 

@@ -301,6 +301,8 @@ def _statement(entry: Any) -> str:
         near = did_you_mean(str(ctx["tag"]), tags)
         key = ctx["discriminator"].strip("'")
         return f"found {key} {ctx['tag']!r}, must be one of {', '.join(tags)}{near}"
+    if kind == "too_short":
+        return f"found {format_value(entry['input'])}; expected {ctx['min_length']} or more entries; add one"
     message = str(entry["msg"])
     return f"found {format_value(entry['input'])}: {message[:1].lower()}{message[1:]}"
 

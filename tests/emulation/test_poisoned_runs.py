@@ -489,7 +489,11 @@ def _tables(layout, row):
             {"protocol": {**SLICED, "slice": 14, "merge": {"name": "krum", "byzantine": 1}}},
             r"protocol.merge: krum assumes at most 1 poisoners \(byzantine\) among the 14 models .* are 2.0 on average",
         ),
-        ({"attackers": [{**AHUM, "targets": []}]}, r"attackers.0.targets"),
+        ({"attackers": [{**AHUM, "targets": []}]}, r"attackers.0.targets: found \[\]; expected 1 or more entries; add"),
+        (
+            {"protocol": {**SLICED, "slice": 3}, "attackers": [{**AHUM, "number": 4}]},
+            "attackers: found 4 poisoners, but a slice has 3 clients",
+        ),
         ({"attackers": [{"name": "spattack", "number": 1, "targets": [3]}]}, "spattack lowers the quality of all"),
         (
             {"attackers": [{"name": "spattack", "number": 1}], "evaluate": {**ATTACKED, "targets": "attacked"}},

@@ -41,6 +41,7 @@ OPTIONS = {
         },
     ],
     "ease": [{"l2": 4.0}],
+    "fedrap": [{"dim": 4, "init_std": 0.1}],
     "gmf": [{}, {"loss_reduction": "sum"}],
     "gru4rec": [{"max_length": 12}],
     "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],

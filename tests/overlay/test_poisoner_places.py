@@ -92,6 +92,16 @@ def test_sybils_hang_on_the_graph_of_the_users_by_their_attack_edges():
     assert {user for node in range(USERS, USERS + 3) for user in many[node]} == set(range(USERS))
 
 
+def test_linked_sybils_reach_one_another_and_may_share_one_attack_edge():
+    alone, linked = (placed(SCALE_FREE, (3, {"edges": 3, "linked": each})) for each in (False, True))
+    behind = placed(SCALE_FREE, (3, {"edges": 1, "linked": True}))
+    sybils = range(USERS, USERS + 3)
+
+    assert links(linked) - links(alone) == {link for link in links(linked) if min(link) >= USERS}
+    assert [linked.degree[node] for node in sybils] == [3, 3, 3]
+    assert [behind.degree[node] for node in sybils] == [3, 2, 2]
+
+
 def gossip(graph, **attacker):
     return tiny(
         model={"name": "ncf", "dim": 4, "hidden": [6, 3]}, observers=[],
@@ -123,6 +133,7 @@ BAD = [
     (STAR, {"edges": 3, "placement": "degree"}, "attackers.0: found both placement and edges, but Sybils"),
     (STAR, {"edges": 13}, "attackers.0.edges: found 13, but there are only 12 users"),
     (STAR, {"edges": 3, "number": 4}, "attackers.0.edges: found 3 for 4 poisoners; expected an edge for each"),
+    (STAR, {"linked": True}, "attackers.0: found linked without edges, but only Sybils are linked"),
 ]  # fmt: skip
 
 

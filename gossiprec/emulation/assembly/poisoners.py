@@ -70,7 +70,7 @@ def poisoner_places(scenario: Scenario, n_users: int) -> tuple[PoisonerPlaces, .
     places, first = [], n_users
     for choice in scenario.attackers:
         nodes = np.arange(first, first + _count(choice, n_users))
-        places.append(PoisonerPlaces(nodes, choice.placement, choice.edges))
+        places.append(PoisonerPlaces(nodes, choice.placement, choice.edges, choice.linked))
         first += len(nodes)
     return tuple(places) if any(group.placement or group.edges for group in places) else ()
 
@@ -154,7 +154,13 @@ def _check_aim(choice: AttackerChoice, *, targeted: bool, key: str) -> None:
 
 
 def _check_majority(n_poisoners: int, n_users: int, protocol: Protocol) -> None:
-    """Refuse as many poisoners as users, so that most clients of a slice or peers would be poisoners."""
+    """Refuse more poisoners than a slice has clients, or as many as users: most clients or peers could be poisoners."""
+    slice_ = getattr(protocol.options, "slice", None)
+    if slice_ is not None and n_poisoners > slice_:
+        raise ScenarioError(
+            f"attackers: found {n_poisoners} poisoners, but a slice has {slice_} clients (protocol.slice), which could "
+            "all be poisoners; lower number or fraction, or use larger slices"
+        )
     if n_poisoners < n_users:
         return
     drawn = "clients of a round" if protocol.has_coordinator else "peers of a node"

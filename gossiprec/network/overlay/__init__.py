@@ -86,11 +86,14 @@ class PoisonerPlaces:
         places of their ids.
     edges : int or None
         Number of links to users, if they are Sybils outside the graph of the others; None if they are nodes of it.
+    linked : bool
+        Whether these Sybils are linked with one another.
     """
 
     nodes: I64
     placement: str | None = None
     edges: int | None = None
+    linked: bool = False
 
 
 @dataclass(frozen=True)

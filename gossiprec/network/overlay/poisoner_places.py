@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +68,8 @@ def load_placed_graph(
             generator(seed, "attack-edges", int(group.nodes[0])).permutation(n_users)[: group.edges].tolist()
         )
         nodes = np.resize(group.nodes, len(users)).tolist()
-        found.add_edges_from([*zip(nodes, users, strict=True), *zip(users, nodes, strict=True)])
+        pairs = [*zip(nodes, users, strict=True), *zip(users, nodes, strict=True)]
+        found.add_edges_from(pairs + list(permutations(group.nodes.tolist(), 2)) if group.linked else pairs)
     return found
 
 
