@@ -72,7 +72,7 @@ class FedRAP(Model):
         return (
             ParameterBlock("change", BlockRole.USER, (dim + 1,)),
             ParameterBlock("common", BlockRole.ITEM, (dim,), table),
-            ParameterBlock("number", BlockRole.ITEM, (1,), lambda rng, count: np.arange(count)),
+            ParameterBlock("number", BlockRole.ITEM, (1,), lambda rng, count: np.arange(float(count))),
             ParameterBlock("personal", BlockRole.PRIVATE, (self._n_items, dim), table),
         )
 
