@@ -96,8 +96,8 @@ ONE_PROBLEM = {
     "attackers: [{name: a-hum, number: 1, fraction: 0.1}]": "x.yaml:7: attackers.0: found both of fraction and "
     "number; expected exactly one of them",
     "attackers: [{name: a-ra, number: 1, steps: 3}]": "x.yaml:7: attackers.0.steps: unknown key; did you mean "
-    "'users'? (known: aim, boost, clip, clip_shared, edges, fraction, linked, name, number, placement, scale, start, std, "
-    "targets, users)",
+    "'users'? (known: aim, boost, clip, clip_shared, edges, fraction, linked, name, number, placement, scale, start, "
+    "std, targets, users)",
     "attackers: [{name: a-ra, number: 1, clip: 0}]": "x.yaml:7: attackers.0.clip: found 0, must be greater than 0",
     "evaluate: {metrics: [hr@100]}": "x.yaml:7: evaluate.metrics: found 'hr@100', "
     "but only 100 items are ranked; did you mean 'recall@100'?",
