@@ -16,7 +16,7 @@ from gossiprec.base.ragged import row_entries
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.answer_rounds import SumRounds
-from gossiprec.compute.cut_messages import Columns, CutMessages, clip_columns, hide_numbers
+from gossiprec.compute.partial_messages import PartialMessages, clip_columns
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.secure_masks import Round
 from gossiprec.compute.secure_sums import SecureSum, mean_model
@@ -341,10 +341,8 @@ class InboxReducer:
     seed : int
     arrived_at : ndarray of float64, shape (n_messages,)
         Arrival time of each message, if it is known.
-    is_partial : ndarray of bool, shape (n_nodes,), optional
-        Nodes with messages that may lack numbers, which are NaN; no node by default.
-    cuts : CutMessages, optional
-        The pieces of versions that nodes send.
+    partial : PartialMessages, optional
+        The messages that lack numbers, if there are such.
 
     Attributes
     ----------
@@ -364,14 +362,12 @@ class InboxReducer:
         store: Store,
         seed: int,
         arrived_at: F64,
-        is_partial: Bools | None = None,
-        cuts: CutMessages | None = None,
+        partial: PartialMessages | None = None,
     ) -> None:
-        self._receivers, self._cuts = receivers, cuts
+        self._receivers, self._partial = receivers, partial
         self._store = store
         self._seed = seed
         self._arrived_at = arrived_at
-        self._is_partial = is_partial if is_partial is not None and is_partial.any() else None
         self.n_discarded = self.n_small = self.n_reduced = 0
         self.elsewhere: Mapping[str, int] = {}
         self.on_aggregate: OnAggregate | None = None
@@ -512,8 +508,8 @@ class InboxReducer:
             return self._reduce_sums(program, task, collected[answered], own)
         inbox = self._inbox(program, collected, receiver, copies=foreign)
         found = None
-        if self._is_partial is not None:
-            valid = are_valid_parts(inbox, self._is_partial[program.merge_sender[collected]])
+        if self._partial is not None:
+            valid = are_valid_parts(inbox, self._partial.is_partial[program.merge_sender[collected]])
             if not valid.all():
                 self._refuse(program, task, collected[~valid])
                 collected = collected[valid]
@@ -571,11 +567,11 @@ class InboxReducer:
 
     def _inbox(self, program: Program, collected: I64, receiver: ReceiverConfig, *, copies: bool) -> Inbox:
         rows, weights = program.merge_row[collected], program.merge_weight[collected]
-        give = self._store.inbox_copy if copies or self._cuts else self._store.inbox
+        give = self._store.inbox_copy if copies or self._partial is not None else self._store.inbox
         inbox = give(rows, weights, receiver.own_weight)
-        if self._cuts is not None:
-            columns = self._cuts.columns(program.merge_message[collected], program.merge_sender[collected])
-            hide_numbers(list(np.asarray(inbox.rows)), clip_columns(columns, self._store.layout.merged))
+        if self._partial is not None:
+            messages, senders = program.merge_message[collected], program.merge_sender[collected]
+            self._partial.expand(list(np.asarray(inbox.rows)), self._store.layout.merged, messages, senders)
         return inbox
 
     def _refuse(self, program: Program, task: int, invalid: I64) -> None:
@@ -623,50 +619,39 @@ class PartialMerger:
 
     Parameters
     ----------
-    is_partial, has_inbox : ndarray of bool, shape (n_nodes,)
-        Nodes with messages that may lack numbers, and nodes with an aggregator that reduces what they receive.
+    partial : PartialMessages
+    has_inbox : ndarray of bool, shape (n_nodes,)
+        Nodes with an aggregator that reduces what they receive.
     arena : Arena
     seed : int
-    cuts : CutMessages, optional
-        The pieces of versions that nodes send.
     """
 
-    def __init__(
-        self, is_partial: Bools, has_inbox: Bools, arena: Arena, seed: int, cuts: CutMessages | None = None
-    ) -> None:
-        self._is_partial, self._has_inbox = is_partial, has_inbox
-        self._arena, self._seed, self._cuts = arena, seed, cuts
+    def __init__(self, partial: PartialMessages, has_inbox: Bools, arena: Arena, seed: int) -> None:
+        self._partial, self._has_inbox = partial, has_inbox
+        self._arena, self._seed = arena, seed
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Merge what the tasks of one wave have received, if some of it lacks numbers."""
         tasks = tasks[~self._has_inbox[program.node[tasks]]]
         entries, place = row_entries(program.merge_offsets, tasks)
-        partial = self._is_partial[program.merge_sender[entries]]
+        partial = self._partial.is_partial[program.merge_sender[entries]]
         tasks = tasks[np.unique(place[partial])]
         if not len(tasks):
             return
         entries, place = row_entries(program.merge_offsets, tasks)
         ends = np.cumsum(np.bincount(place, minlength=len(tasks)))
         source, target, rows = program.source[tasks], program.target[tasks], program.merge_row[entries]
-        merges = (
-            ends,
-            program.merge_keep[entries],
-            self._columns(program, entries, program.node[tasks][place]),
-        )
+        senders, receivers = program.merge_sender[entries], program.node[tasks][place]
+        columns = self._partial.columns(program.merge_message[entries], senders, receivers)
+        columns = clip_columns(columns, self._arena.layout.merged, shifted=False)
+        packed = self._partial.packed_counts(senders, receivers)
+        merges = (ends, program.merge_keep[entries], columns, packed)
         if self._arena.is_plain:
             self._merge(self._arena.rows, source, target, rows, *merges)
         else:
             self._merge_copies(program, tasks, rows, *merges)
         program.source[tasks] = target
         program.merge_row[entries], program.merge_keep[entries] = target[place], 1.0
-
-    def _columns(self, program: Program, entries: I64, receivers: I32) -> Columns:
-        """Return the columns that each entry may have, of those that receivers merge."""
-        merged, n = self._arena.layout.merged, len(entries)
-        if self._cuts is None:
-            return np.full(n, merged.start), np.full(n, merged.stop), np.ones(n, np.int64)
-        columns = self._cuts.columns(program.merge_message[entries], program.merge_sender[entries], receivers)
-        return clip_columns(columns, merged, shifted=False)
 
     def _merge_copies(self, program: Program, tasks: I64, received: I32, *merges: Any) -> None:
         """Merge in copies of the rows, for stores of other numbers or on a device."""
@@ -677,9 +662,7 @@ class PartialMerger:
         keys = merge_keys(program, tasks, self._seed) if arena.is_half else None
         arena.store(program.target[tasks], rows[:n], keys)
 
-    def _merge(
-        self, rows: F32, source: I32, target: I32, received: I32, ends: I64, keeps: F32, columns: Columns
-    ) -> None:
+    def _merge(self, rows: F32, source: I32, target: I32, received: I32, ends: I64, *merges: Any) -> None:
         from gossiprec.numerics.partial_rows import merge_sent
 
-        merge_sent(rows, source, target, ends, received, keeps, *columns)
+        merge_sent(rows, source, target, ends, received, *merges, self._partial.first_packed)

@@ -17,6 +17,7 @@ from gossiprec.compute.messages import (
     Forgery,
     MessagePayload,
     OutgoingTransforms,
+    PackedRows,
     PushContext,
     PushedRows,
     PushKeys,
@@ -53,6 +54,8 @@ class MessageEncoder:
     pushes : PushLog
     forgeries : mapping of int to Forgery, optional
         The forgery of each node that forges its messages.
+    packed : ndarray of int64, shape (n_nodes,), optional
+        Count of numbers in the rows of nodes that send packed rows (:mod:`gossiprec.compute.partial_messages`).
     answers : mapping of int to callable, optional
         For each node of an adversary, what it sends in place of a message, given the message, the version before the
         last local update, and the push.
@@ -72,6 +75,7 @@ class MessageEncoder:
         pushes: PushLog,
         forgeries: Mapping[int, Forgery] | None = None,
         answers: Mapping[int, Answer] | None = None,
+        packed: I64 | None = None,
     ) -> None:
         self._outgoing = outgoing
         self._work = work = executor.work
@@ -88,6 +92,8 @@ class MessageEncoder:
             else _Versions(work, self._hides_user.tolist())
         )
         rewrites = outgoing.rewrites_messages
+        self._packed = np.zeros(len(rewrites), np.int64) if packed is None else packed
+        self._has_fixed_size = outgoing.fixed_sizes & (not isinstance(store, UpdateStore))
         self._chains: list[Chain] = []
         self._chain_of, self._memory = np.full(len(rewrites), -1), dict[int, F32]()
         self._forged_memory = {
@@ -152,7 +158,9 @@ class MessageEncoder:
         tasks = tasks[program.push[tasks] >= 0] if len(program.push) else tasks[:0]
         kind = 2 * self._chain_of[program.node[tasks]] + self._hides_user[program.node[tasks]]
         for each in np.unique(kind[kind >= 0]).tolist():
-            self._encode_rows(program, tasks[kind == each], self._chains[each // 2])
+            some = tasks[kind == each]
+            encode = self._pack_rows if self._packed[program.node[some[0]]] else self._encode_rows
+            encode(program, some, self._chains[each // 2])
         for task in tasks[kind < 0].tolist():
             node, number = int(program.node[task]), int(program.push[task])
             if node in self._forgeries:
@@ -165,6 +173,18 @@ class MessageEncoder:
                     self._note_size(program, task, payload.size_bytes)
             self._store.keep(program, task, payload, resized=bool(self._resizes[node]))
         program.source[tasks] = program.target[tasks]
+
+    def _pack_rows(self, program: Program, tasks: I64, chain: Chain) -> None:
+        """Encode the pushes of nodes with the same transform into packed rows."""
+        layout, ((_, transform),) = self._work.layout, chain
+        assert isinstance(transform, RowTransform)
+        nodes, numbers = program.node[tasks].astype(np.int64), program.push[tasks].astype(np.int64)
+        begin = layout.items.start if self._hides_user[nodes[0]] else 0
+        packed = PackedRows(
+            program.source[tasks], _base_rows(program, tasks), program.target[tasks], self._memory[id(transform)],
+            PushKeys(self._work.seed, nodes, numbers), begin, layout.shared.stop, layout.items.start,
+        )  # fmt: skip
+        transform.pack_rows(self._work.arena.rows, packed)
 
     def _encode_rows(self, program: Program, tasks: I64, chain: Chain) -> None:
         """Encode the pushes of nodes with the same transforms."""
@@ -191,7 +211,8 @@ class MessageEncoder:
                 memory = self._memory[id(each)][:, sent] if each.keeps_memory else values[:0]
                 each.encode_rows(PushedRows(values, bases, memory, ends, keys, some, *places[:, some]))
             n_sent[some] = self._store_rows(program, tasks[some], values, begin)
-        self._note_sizes(program, tasks, chain, n_sent)
+        if not self._has_fixed_size[nodes[0]]:
+            self._note_sizes(program, tasks, chain, n_sent)
 
     def _rows(self, handles: I32, sent: slice) -> F32:
         """Return copies of the sent columns of rows."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.isolation import is_foreign
 from gossiprec.base.rng import generator, philox_words
 from gossiprec.models.base import BlockRole, Layout
 from gossiprec.old_names import forward
@@ -174,6 +175,8 @@ class Transform:
     cut : Cut or None
         How models are cut into pieces, if :meth:`encode` leaves one piece of them and changes nothing else. If no other
         transform rewrites a node's messages, receivers read the piece in its version; :meth:`encode` is not called.
+    has_fixed_size : bool
+        Whether each message of a whole model has the planned size (:meth:`planned_size`).
     n_virtual_nodes : int
         Number of identities under which a node sends, one for each piece; 0 if it sends under its own id.
     """
@@ -185,6 +188,7 @@ class Transform:
     resizes: ClassVar[bool] = False
     keeps_memory: ClassVar[bool] = False
     extra_bytes: int = 0
+    has_fixed_size: ClassVar[bool] = False
     cut: Cut | None = None
     n_virtual_nodes: int = 0
 
@@ -336,8 +340,31 @@ class OutgoingTransforms:
     @property
     def only_cuts(self) -> Bools:
         """Whether messages of each node are pieces of its versions and differ in nothing else, shape (n_nodes,)."""
-        counts = np.sum([used for *_, used in self._rewriting], axis=0, dtype=np.int64)
-        return np.asarray(self.nodes_with("cut") & (counts == 1) & ~self._taken_over)
+        return self.nodes_with("cut") & self._has_one_transform
+
+    @property
+    def fixed_sizes(self) -> Bools:
+        """Whether all messages of each node have the planned size, shape (n_nodes,)."""
+        return self.nodes_with("has_fixed_size") & self._has_one_transform
+
+    @property
+    def packed_counts(self) -> I64:
+        """Count of numbers in each node's messages if their transform can pack them, else 0; shape (n_nodes,)."""
+        found, alone = np.zeros(len(self._extra), np.int64), self._has_one_transform & ~self._forged
+        numbers = self._numbers
+        for _, transform, used in self._rewriting:
+            if isinstance(transform, RowTransform):
+                for n in np.unique(numbers[used & alone]).tolist():
+                    found[used & alone & (numbers == n)] = transform.packed_count(n)
+        return found
+
+    @property
+    def _has_one_transform(self) -> Bools:
+        """Whether one transform of gossiprec, and nothing else, rewrites the messages of each node."""
+        counts = np.zeros(len(self._extra), np.int64)
+        for _, transform, used in self._rewriting:
+            counts[used] += 2 if is_foreign(transform) else 1
+        return np.asarray((counts == 1) & ~self._taken_over)
 
     @property
     def extra_bytes(self) -> I64:
@@ -489,6 +516,31 @@ class PushedRows:
         return self.pushes.of(purpose)[self.among]
 
 
+class PackedRows(NamedTuple):
+    """Pushes of which the messages are packed.
+
+    Attributes
+    ----------
+    source, base, target : ndarray of int32, shape (n,)
+        The rows of the versions to send, of those before the local update, and of the messages.
+    memory : ndarray of float32, shape (n_nodes, n_columns)
+    pushes : PushKeys
+    begin, end : int
+        The columns of rows that a message may have.
+    first : int
+        The column of rows from which on numbers are packed.
+    """
+
+    source: I32
+    base: I32
+    target: I32
+    memory: F32
+    pushes: PushKeys
+    begin: int
+    end: int
+    first: int
+
+
 class RowTransform(Transform):
     """A transform that encodes many pushes per call."""
 
@@ -496,6 +548,14 @@ class RowTransform(Transform):
     resizes = True
     needs_base: ClassVar[bool] = False
     """Whether it reads :attr:`PushedRows.bases`."""
+
+    def packed_count(self, n_numbers: int) -> int:
+        """Return how many of its numbers each message has, if :meth:`pack_rows` packs them, else 0."""
+        return 0
+
+    def pack_rows(self, rows: F32, packed: PackedRows) -> None:
+        """Write packed numbers of versions to the rows of messages."""
+        raise NotImplementedError(f"{type(self).__name__} packs no rows")
 
     @abstractmethod
     def encode_rows(self, rows: PushedRows) -> None:

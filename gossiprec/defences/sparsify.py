@@ -13,14 +13,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.base.arrays import I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import purpose_id
-from gossiprec.compute.messages import MessagePayload, MessageSize, PushedRows, RowTransform
+from gossiprec.compute.messages import MessagePayload, MessageSize, PackedRows, PushedRows, RowTransform
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.defences import Policy
 from gossiprec.models.base import Layout, Model
@@ -49,6 +50,7 @@ class Sparsify(RowTransform):
     is_partial = True
     keeps_memory = True
     needs_base = True
+    has_fixed_size = True
 
     def __init__(self, options: SparsifyOptions, *, largest: bool, adopts: bool) -> None:
         self._options, self._largest, self._adopts = options, largest, adopts
@@ -60,6 +62,19 @@ class Sparsify(RowTransform):
         k = self._count(rows.values.shape[1])
         how = (k, self._adopts, self._largest, rows.ends[0])
         sparsify(rows.values, rows.bases, rows.memory, rows.memory_row, rows.keys(CHOSEN), *how)
+
+    def packed_count(self, n_numbers: int) -> int:
+        """Return k if nodes keep their own models."""
+        return 0 if self._adopts else self._count(n_numbers)
+
+    def pack_rows(self, rows: F32, packed: PackedRows) -> None:
+        """Write k numbers of each version, and after them their columns."""
+        from gossiprec.numerics.partial_rows import pack_rows
+
+        source, base, target, memory, pushes, begin, end, first = packed
+        keys = np.zeros(len(source), np.int64) if self._largest else pushes.of(CHOSEN)
+        how = (self._count(end - begin), self._largest, begin, first)
+        pack_rows(rows, source, base, target, memory[:, :end], pushes.node, keys, *how)
 
     def resized(self, payload: MessagePayload) -> MessagePayload:
         """Return the payload with four bytes for each place, or eight from which random places follow."""

@@ -26,34 +26,75 @@ def mix_bits(column, key):
 
 @jitable
 def choose(scores, k, places):
-    """Mark the k largest scores, integers from 0 to 2 ** 32 - 1; of equal ones those that come first.
+    """Write the places of the k largest scores to ``places[:k]``, ascending; of equal ones those that come first.
 
-    Three rounds of counting find the smallest chosen score, digit by digit from the top.
+    A sample gives a bound that about k scores reach. Three rounds of counting find the smallest chosen score among
+    these, digit by digit from the top.
+
+    Parameters
+    ----------
+    scores : ndarray of uint32, shape (n,)
+    k : int
+    places : ndarray of int32, shape (n + 1,)
     """
-    least, wanted = 0, k
-    counts = np.zeros(2048, np.int64)
+    width, n = len(scores), 0
+    n_sample = min(128, width)
+    sample, step = np.empty(n_sample, np.uint32), width // n_sample
+    for place in range(n_sample):
+        sample[place] = scores[place * step]
+    sample.sort()
+    expected = k / width * n_sample
+    rank = n_sample - 1 - int(expected + 3.0 * np.sqrt(expected) + 4.0)
+    if rank > 0:
+        bound, found = sample[rank], np.uint64(0)
+        for place in range(width):
+            places[found] = place
+            found += np.uint64(scores[np.uint64(place)] >= bound)
+        n = int(found)
+    if n < k:
+        n = width
+        for place in range(width):
+            places[place] = place
+    least, wanted, counts = 0, k, np.zeros(2048, np.int64)
     for shift in (21, 10, -1):
         counts[:] = 0
         low, last = max(shift, 0), 1023 if shift < 0 else 2047
         above = 21 if shift == 10 else 10
-        if shift == 21:
-            for score in scores:
-                counts[score >> 21] += 1
-        else:
-            for score in scores:
-                if score >> above == least:
-                    counts[(score >> low) & last] += 1
+        for i in range(n):
+            score = np.int64(scores[places[i]])
+            if shift == 21 or score >> above == least:
+                counts[(score >> low) & last] += 1
         digit = last
         while counts[digit] < wanted:
             wanted -= counts[digit]
             digit -= 1
         least = least * (last + 1) + digit
-    for place in range(len(scores)):
-        score = scores[place]
-        places[place] = score > least
-        if score == least and wanted > 0:
-            places[place] = True
-            wanted -= 1
+    chosen = 0
+    for i in range(n):
+        score = np.int64(scores[places[i]])
+        equal = score == least and wanted > 0
+        wanted -= int(equal)
+        places[chosen] = places[i]
+        chosen += int(score > least or equal)
+
+
+@jitable
+def choose_changes(kept, values, bases, key, largest, k, scores, places):
+    """Add the local update of a row to what its node remembers; write the places of k numbers to send to `places`.
+
+    They are those with the largest remembered changes if `largest`, else chosen at random by `key`.
+    """
+    for column in range(len(kept)):
+        change = values[column] - bases[column]
+        kept[column] += change if change == change else np.float32(0.0)
+    if largest:
+        bits = kept.view(np.uint32)
+        for column in range(len(kept)):
+            scores[column] = bits[column] & np.uint32(0x7FFFFFFF)
+    else:
+        for column in range(len(kept)):
+            scores[column] = mix_bits(column, key)
+    choose(scores, k, places)
 
 
 def _sparsify(values, bases, memory, nodes, keys, k, adopts, largest, n_own):
@@ -75,27 +116,38 @@ def _sparsify(values, bases, memory, nodes, keys, k, adopts, largest, n_own):
         Numbers at the front that a node never gives up: its user's row.
     """
     width = values.shape[1]
-    scores, places = np.empty(width, np.int64), np.empty(width, np.bool_)
+    scores, places = np.empty(width, np.uint32), np.empty(width + 1, np.int32)
+    sent = np.empty(k, np.float32)
     for row in range(len(values)):
-        kept = memory[nodes[row]]
-        for column in range(width):
-            change = values[row, column] - bases[row, column]
-            kept[column] += change if change == change else np.float32(0.0)
-        if largest:
-            bits = np.abs(kept).view(np.uint32)
-            for column in range(width):
-                scores[column] = bits[column]
-        else:
-            for column in range(width):
-                scores[column] = mix_bits(column, keys[row])
-        choose(scores, k, places)
-        for column in range(width):
-            if places[column]:
-                if adopts and column >= n_own:
-                    values[row, column] = bases[row, column] + kept[column]
-                kept[column] = np.float32(0.0)
-            else:
-                values[row, column] = np.float32(np.nan)
+        kept, value = memory[nodes[row]], values[row]
+        choose_changes(kept, value, bases[row], keys[row], largest, k, scores, places)
+        for i in range(k):
+            column = places[i]
+            adopted = adopts and column >= n_own
+            sent[i] = bases[row, column] + kept[column] if adopted else value[column]
+            kept[column] = np.float32(0.0)
+        value[:] = np.float32(np.nan)
+        for i in range(k):
+            value[places[i]] = sent[i]
+
+
+def _pack_rows(rows, source, bases, target, memory, nodes, keys, k, largest, begin, at):
+    """Write k numbers of versions to rows of messages, from column `at` on, and after them their columns.
+
+    What is sent is what :func:`_sparsify` leaves of the columns from `begin` on, if nodes keep their own model.
+    """
+    width = memory.shape[1] - begin
+    scores, places = np.empty(width, np.uint32), np.empty(width + 1, np.int32)
+    for row in range(len(source)):
+        kept = memory[nodes[row], begin:]
+        value, base = rows[source[row], begin : begin + width], rows[bases[row], begin : begin + width]
+        choose_changes(kept, value, base, keys[row], largest, k, scores, places)
+        sent, columns = rows[target[row], at : at + k], rows[target[row], at + k : at + 2 * k].view(np.int32)
+        for i in range(k):
+            column = places[i]
+            sent[i] = value[column]
+            columns[i] = column + begin
+            kept[column] = np.float32(0.0)
 
 
 def _keep_piece(values, begins, ends, steps):
@@ -152,33 +204,38 @@ def _put_rows(rows, places, begin, values, n_sent):
         n_sent[row] = count
 
 
-def _merge_sent(rows, source, target, ends, entry_rows, keeps, begins, stops, steps):
+def _merge_sent(rows, source, target, ends, entry_rows, keeps, columns, packed, at):
     """Merge received rows into each task's row; the receiver keeps its own value of a number that was not sent.
 
-    Of each received row the columns ``begin .. stop`` in steps were sent, without those that are NaN.
+    A received row holds ``packed`` numbers from column `at` on and then their columns, or else numbers in their places.
+    Of these the columns ``begin .. end`` in steps were sent, without those that are NaN.
     """
     first = 0
     for task in range(len(source)):
         if source[task] != target[task]:
             rows[target[task]] = rows[source[task]]
+        own = rows[target[task]]
         for entry in range(first, ends[task]):
-            begin, stop, step = begins[entry], stops[entry], steps[entry]
-            keep = keeps[entry]
+            begin, end, step = columns[0][entry], columns[1][entry], columns[2][entry]
+            received, keep, n = rows[entry_rows[entry]], keeps[entry], packed[entry]
             other = np.float32(1.0) - keep
-            if step == 1:
-                own, received = rows[target[task], begin:stop], rows[entry_rows[entry], begin:stop]
-                if keep == 0.0:
-                    for column in range(len(own)):
-                        value = received[column]
-                        own[column] = value if value == value else own[column]
-                else:
-                    for column in range(len(own)):
-                        value = received[column]
-                        mixed = keep * own[column] + other * value
-                        own[column] = mixed if value == value else own[column]
+            if n > 0:
+                sent, places = received[at : at + n], received[at + n : at + 2 * n].view(np.int32)
+                for i in range(n):
+                    column, value = places[i], sent[i]
+                    mixed = value if keep == 0.0 else keep * own[column] + other * value
+                    own[column] = mixed if begin <= column < end and value == value else own[column]
+            elif step == 1 and keep == 0.0:
+                some, given = own[begin:end], received[begin:end]
+                for column in range(len(some)):
+                    some[column] = given[column] if given[column] == given[column] else some[column]
+            elif step == 1:
+                some, given = own[begin:end], received[begin:end]
+                for column in range(len(some)):
+                    mixed = keep * some[column] + other * given[column]
+                    some[column] = mixed if given[column] == given[column] else some[column]
             else:
-                own, received = rows[target[task]], rows[entry_rows[entry]]
-                for column in range(begin, stop, step):
+                for column in range(begin, end, step):
                     value = received[column]
                     mixed = value if keep == 0.0 else keep * own[column] + other * value
                     own[column] = mixed if value == value else own[column]
@@ -188,6 +245,11 @@ def _merge_sent(rows, source, target, ends, entry_rows, keeps, begins, stops, st
 def sparsify(*arguments: Any) -> None:
     """Run :func:`_sparsify`, compiled."""
     jit_cached(_sparsify)(*arguments)
+
+
+def pack_rows(*arguments: Any) -> None:
+    """Run :func:`_pack_rows`, compiled."""
+    jit_cached(_pack_rows)(*arguments)
 
 
 def keep_piece(*arguments: Any) -> None:

@@ -11,7 +11,8 @@ from gossiprec.adversaries.attacks.observations import MergeDeliveries
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.inbox_reducer import reduce_parts, takes_parts
 from gossiprec.compute.message_encoder import PushLog
-from gossiprec.compute.messages import MessagePayload, PushContext
+from gossiprec.compute.messages import MessagePayload, OutgoingTransforms, PushContext
+from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
@@ -158,10 +159,8 @@ def merged_plainly(prepared, arena, program, task):
     row, merged = arena.rows[program.source[task]].copy(), prepared.layout.merged
     rows = [arena.rows[program.merge_row[entry]].copy() for entry in entries]
     for entry, other in zip(entries, rows, strict=True):
-        if prepared.cuts is not None:
-            message, sender = (program.merge_message[[entry]], program.merge_sender[[entry]])
-            (low,), (high,), (step,) = prepared.cuts.columns(message, sender)
-            other[~np.isin(np.arange(len(other)), np.arange(low, high, step))] = NAN
+        message, sender = program.merge_message[[entry]], program.merge_sender[[entry]]
+        prepared.partial_messages.expand([other], slice(0, len(other)), message, sender)
     received = [other[merged] for other in rows]
     if (program.merge_keep[list(entries)] < 0).any():
         weights = [prepared.merge_weights[program.node[task]], *program.merge_weight[list(entries)]]
@@ -215,7 +214,14 @@ def test_rules_see_only_those_that_sent_a_number(rule):
 
 
 def test_observers_complete_what_they_receive():
-    views = PartialViews(LAYOUT, np.array([False, True]), 1, np.full(LAYOUT.row_size, 7, np.float32))
+    sends = PartialMessages(
+        LAYOUT,
+        OutgoingTransforms(LAYOUT, 2),
+        np.array([False, True]),
+        np.zeros(2, np.int64),
+        np.zeros(0, np.int32),
+    )
+    views = PartialViews(sends, 1, np.full(LAYOUT.row_size, 7, np.float32))
     rows = np.ones((2, LAYOUT.row_size), np.float32)
     rows[0, LAYOUT.items.start], rows[0, 0] = NAN, NAN
     rows[1] = 3.0

@@ -29,9 +29,9 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
-from gossiprec.compute.cut_messages import CutMessages, hide_numbers
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.messages import MessagePayload, PushContext, check_forged
+from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store import UpdateRows
@@ -54,50 +54,45 @@ class PartialViews(Stateful):
 
     Parameters
     ----------
-    layout : Layout
-    is_partial : ndarray of bool, shape (n_nodes,)
-        The nodes with messages that may lack numbers.
+    partial : PartialMessages
     n_pools : int
     first : ndarray of float32, shape (row_size,)
         The version with which all nodes begin, without a user's row.
-    cuts : CutMessages, optional
-        The pieces of versions that nodes send.
     """
 
     checkpointed = ("latest", "met")
 
-    def __init__(
-        self, layout: Layout, is_partial: Bools, n_pools: int, first: F32, cuts: CutMessages | None = None
-    ) -> None:
-        self._layout, self._is_partial, self._first, self._cuts = layout, is_partial, first, cuts
-        self._latest = np.zeros((n_pools, len(is_partial), layout.row_size), np.float32)
-        self._met = np.zeros((n_pools, len(is_partial)), np.bool_)
+    def __init__(self, partial: PartialMessages, n_pools: int, first: F32) -> None:
+        self._partial, self._first = partial, first
+        n_nodes = len(partial.is_partial)
+        self._latest = np.zeros((n_pools, n_nodes, partial.layout.row_size), np.float32)
+        self._met = np.zeros((n_pools, n_nodes), np.bool_)
 
     def complete_merges(self, raw: MergeDeliveries, senders: I32) -> None:
         """Complete the models that single observers are about to merge, in copies of their rows."""
-        program, layout = raw.program, self._layout
+        program, layout = raw.program, self._partial.layout
         own_user = layout.users if layout.n_users == 1 else slice(0, 0)
-        entries = np.flatnonzero(self._is_partial[senders])
+        entries = np.flatnonzero(self._partial.is_partial[senders])
         tasks = np.searchsorted(program.merge_offsets, entries, side="right") - 1
-        rows = [raw.rows[row, : layout.shared.stop] for row in program.merge_row[entries].tolist()]
-        if self._cuts is not None:
-            messages = program.merge_message[entries]
-            hide_numbers(rows, self._cuts.columns(messages, senders[entries], program.node[tasks]))
+        sent = slice(0, layout.shared.stop)
+        rows = [raw.rows[row, sent] for row in program.merge_row[entries].tolist()]
+        messages, receivers = program.merge_message[entries], program.node[tasks]
+        self._partial.expand(rows, sent, messages, senders[entries], receivers)
         for row, own in zip(rows, program.source[tasks].tolist(), strict=True):
             row[own_user][np.isnan(row[own_user])] = 0.0
             _fill(row, raw.rows[own])
 
     def complete(self, rows: F32, pools: I32, senders: I32, messages: I32) -> None:
         """Complete copies of models that pools receive; the pairs of pool and sender are distinct."""
-        if self._cuts is not None:
-            hide_numbers(list(rows[:, : self._layout.shared.stop]), self._cuts.columns(messages, senders))
+        sent = slice(0, self._partial.layout.shared.stop)
+        self._partial.expand(list(rows[:, sent]), sent, messages, senders)
         for row, pool, sender in zip(rows, pools.tolist(), senders.tolist(), strict=True):
-            if self._is_partial[sender]:
+            if self._partial.is_partial[sender]:
                 latest = self._latest[pool, sender]
                 if not self._met[pool, sender]:
                     latest[:], self._met[pool, sender] = self._first, True
-                _fill(row[: self._layout.shared.stop], latest)
-                latest[: self._layout.shared.stop] = row[: self._layout.shared.stop]
+                _fill(row[sent], latest)
+                latest[sent] = row[sent]
 
 
 def _fill(row: F32, known: F32) -> None:
@@ -105,16 +100,15 @@ def _fill(row: F32, known: F32) -> None:
 
 
 def make_partial_views(
-    components: RunComponents, attacks: list[Attack], cuts: CutMessages | None
+    components: RunComponents, attacks: list[Attack], partial: PartialMessages | None
 ) -> PartialViews | None:
     """Return the completion of partial models for attacks, or None if there are none of either."""
-    partial = components.outgoing.nodes_with("is_partial")
-    if not attacks or not partial.any() or components.mode.sizes_follow_training:
+    if not attacks or partial is None:
         return None
     layout, draw = components.layout, generator(components.scenario.seed, "initial-common", 0)
     first = np.zeros(layout.row_size, np.float32)
     first[layout.items.start : layout.shared.stop] = layout.initial_common(draw)
-    return PartialViews(layout, partial, sum(len(attack.pools) for attack in attacks), first, cuts)
+    return PartialViews(partial, sum(len(attack.pools) for attack in attacks), first)
 
 
 T = TypeVar("T")

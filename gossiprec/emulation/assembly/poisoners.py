@@ -266,9 +266,15 @@ def draw_interactions(train: Ragged, fraction: float, seed: int) -> Ragged:
 
 
 def make_push_log(components: RunComponents) -> PushLog | None:
-    """Return the log of the pushes that are rewritten or forged, or None if there are none."""
-    nodes, protocol = components.outgoing.writes_rows, components.protocol
+    """Return the log of the pushes that are rewritten or forged, or None if there are none.
+
+    Nothing is logged of pushes of which the messages have a fixed size.
+    """
+    outgoing, protocol = components.outgoing, components.protocol
+    nodes = outgoing.writes_rows
     if not nodes.any():
         return None
+    if not components.mode.sizes_follow_training:
+        nodes = nodes & ~outgoing.fixed_sizes
     coordinator = protocol.n_users if protocol.has_coordinator else None
     return PushLog(nodes, protocol.roles, protocol.role_behaviours, coordinator, protocol.wakes_per_round)

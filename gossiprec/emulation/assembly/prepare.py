@@ -13,12 +13,11 @@ import numpy.typing as npt
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.adversaries.attacks.observations import MessageIndex
 from gossiprec.base import portable
-from gossiprec.base.arrays import F32, I64, Bools
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.answer_rounds import AnswerRounds, SumRounds
-from gossiprec.compute.cut_messages import CutMessages, cut_messages
 from gossiprec.compute.executors import EXECUTORS, Executor
 from gossiprec.compute.inbox_reducer import (
     InboxReducer,
@@ -30,6 +29,7 @@ from gossiprec.compute.inbox_reducer import (
 from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
+from gossiprec.compute.partial_messages import PartialMessages, find_pieces, packed_counts
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER
 from gossiprec.compute.secure_masks import EXCHANGES
@@ -157,8 +157,8 @@ class PreparedRun(RunComponents):
         The aggregation of inboxes.
     encoder : MessageEncoder or None
         The rewriting of pushes by transforms and poisoners, or None if no push is rewritten.
-    cuts : CutMessages or None
-        The pieces in messages, if nodes send pieces of their versions.
+    partial_messages : PartialMessages or None
+        The messages that lack numbers, if there are such.
     partial_merger : PartialMerger or None
         The merging of models of which some numbers were not sent, or None if all messages are whole.
     partial_views : PartialViews or None
@@ -186,7 +186,7 @@ class PreparedRun(RunComponents):
     deliveries: MessageIndex
     reducer: InboxReducer
     encoder: MessageEncoder | None
-    cuts: CutMessages | None
+    partial_messages: PartialMessages | None
     partial_merger: PartialMerger | None
     partial_views: PartialViews | None
     push_rounds: PushLog | None
@@ -398,11 +398,11 @@ def _assemble(
             shard.bring(nodes)
         return store.models(planner.current_rows, nodes)
 
-    cuts = _make_cuts(components, schedule)
-    virtual = make_virtual_nodes(components, cuts)
+    partial_messages = _find_partial_messages(components, executor, schedule)
+    virtual = make_virtual_nodes(components, partial_messages)
     attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, virtual)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
-    views = make_partial_views(components, attacks, cuts)
+    views = make_partial_views(components, attacks, partial_messages)
     meters = make_hooks(components, attacks, deliveries, weigh, views, virtual)
     rounds: SumRounds | None = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
     hidden = range(components.protocol.n_users)
@@ -421,39 +421,45 @@ def _assemble(
     components.give_root_data(executor)
     receivers, serving = _coordinate(components, store, rounds, meters)
     push_rounds = make_push_log(components)
-    encoder = None if push_rounds is None else _make_encoder(components, executor, push_rounds, meters)
-    partial, merger = _make_merger(components, executor, receivers, cuts)
+    encoder = None
+    if push_rounds is not None:
+        packed = None if partial_messages is None else partial_messages.packed
+        encoder = _make_encoder(components, executor, push_rounds, meters, packed)
+    merger = None if partial_messages is None else _make_merger(executor, receivers, partial_messages)
     return PreparedRun(
         **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
-        reducer=InboxReducer(receivers, store, seed, deliveries.time, partial, cuts), encoder=encoder,
-        cuts=cuts, partial_merger=merger, partial_views=views, push_rounds=push_rounds, answer_rounds=rounds,
-        serving=serving, shard=shard,
+        reducer=InboxReducer(receivers, store, seed, deliveries.time, partial_messages),
+        encoder=encoder, partial_messages=partial_messages, partial_merger=merger,
+        partial_views=views, push_rounds=push_rounds, answer_rounds=rounds, serving=serving, shard=shard,
     )  # fmt: skip
 
 
-def _make_cuts(components: RunComponents, schedule: Schedule) -> CutMessages | None:
-    """Return the pieces in the messages of the run, or None if no node sends pieces."""
-    protocol = components.protocol
-    if not components.outgoing.cuts:
+def _find_partial_messages(
+    components: RunComponents, executor: Executor, schedule: Schedule
+) -> PartialMessages | None:
+    """Return the messages that lack numbers, or None if there are none; updates always have all numbers."""
+    outgoing, protocol, layout = components.outgoing, components.protocol, components.layout
+    is_partial = outgoing.nodes_with("is_partial")
+    if not is_partial.any() or components.mode.sizes_follow_training:
         return None
-    assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts of models by performance"
-    segments = [tick.segment for tick in schedule.ticks]
-    return cut_messages(
-        components.outgoing, components.layout, components.scenario.seed, segments, protocol.role_behaviours,
-        protocol.roles,
-    )  # fmt: skip
+    piece = np.zeros(0, np.int32)
+    if outgoing.cuts:
+        assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts of models by performance"
+        segments = [tick.segment for tick in schedule.ticks]
+        piece = find_pieces(
+            outgoing, components.scenario.seed, segments, protocol.role_behaviours, protocol.roles
+        )
+    packed = packed_counts(outgoing, layout) * executor.work.arena.is_plain
+    return PartialMessages(layout, outgoing, is_partial, packed, piece)
 
 
 def _make_merger(
-    components: RunComponents, executor: Executor, receivers: Collection[int], cuts: CutMessages | None
-) -> tuple[Bools, PartialMerger | None]:
-    """Return the nodes that send parts of models, and what merges these parts, or None if there are none."""
-    partial = components.outgoing.nodes_with("is_partial") & (not components.mode.sizes_follow_training)
-    if not partial.any():
-        return partial, None
-    has_inbox = np.isin(np.arange(components.protocol.n_nodes), list(receivers))
-    return partial, PartialMerger(partial, has_inbox, executor.work.arena, components.scenario.seed, cuts)
+    executor: Executor, receivers: Collection[int], partial_messages: PartialMessages
+) -> PartialMerger:
+    """Return the step that merges messages that lack numbers."""
+    has_inbox = np.isin(np.arange(len(partial_messages.is_partial)), list(receivers))
+    return PartialMerger(partial_messages, has_inbox, executor.work.arena, executor.work.seed)
 
 
 def _coordinate(
@@ -476,7 +482,11 @@ def _coordinate(
 
 
 def _make_encoder(
-    components: RunComponents, executor: Executor, push_rounds: PushLog, meters: Sequence[AttackHook]
+    components: RunComponents,
+    executor: Executor,
+    push_rounds: PushLog,
+    meters: Sequence[AttackHook],
+    packed: I64 | None,
 ) -> MessageEncoder:
     """Return the encoder of messages that differ between receivers, with the forgeries of the adversaries."""
     answers = {
@@ -486,7 +496,7 @@ def _make_encoder(
         for node in meter.attack.nodes.tolist()
     }
     return MessageEncoder(
-        components.outgoing, executor, push_rounds, make_forgeries(components, executor), answers
+        components.outgoing, executor, push_rounds, make_forgeries(components, executor), answers, packed
     )
 
 

@@ -12,7 +12,7 @@ from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDel
 from gossiprec.base.arrays import I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
-from gossiprec.compute.cut_messages import CutMessages
+from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.models import BlockRole
 
@@ -82,7 +82,7 @@ def join_views(rankings: Sequence[Ranking]) -> Ranking:
     return replace(rankings[0], views=tuple(ranking.scores for ranking in rankings[1:]))
 
 
-def make_virtual_nodes(components: RunComponents, cuts: CutMessages | None) -> VirtualNodes | None:
+def make_virtual_nodes(components: RunComponents, partial: PartialMessages | None) -> VirtualNodes | None:
     """Return the virtual nodes of a run, or None if nodes send under their own ids.
 
     Raises
@@ -92,7 +92,7 @@ def make_virtual_nodes(components: RunComponents, cuts: CutMessages | None) -> V
     """
     outgoing, protocol, seed = components.outgoing, components.protocol, components.scenario.seed
     used = outgoing.nodes_with("n_virtual_nodes")
-    if not used.any() or cuts is None:
+    if not used.any() or partial is None:
         return None
     _check(components, used)
     nodes = np.flatnonzero(used)
@@ -100,7 +100,7 @@ def make_virtual_nodes(components: RunComponents, cuts: CutMessages | None) -> V
     names = np.tile(np.arange(protocol.n_nodes), (transform.n_virtual_nodes, 1))
     for number, row in enumerate(names):
         row[nodes] = generator(seed, "virtual-nodes", number).permutation(nodes)
-    return VirtualNodes(cuts.piece, names)
+    return VirtualNodes(partial.piece, names)
 
 
 def _check(components: RunComponents, used: Bools) -> None:

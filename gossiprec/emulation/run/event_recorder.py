@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.base.arrays import F64, I32, I64, U8, Bools, check_array, check_range
-from gossiprec.compute.cut_messages import CutMessages
 from gossiprec.compute.messages import BYTES
+from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.compute.plan.tape import RECEIVING, WAKING, TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.network_setup import trains_on_event
 from gossiprec.emulation.assembly.schedule import segment_deliveries
@@ -41,8 +41,8 @@ class MessageSizes(Stateful):
         The count of values that each push rewrote, by (node, number of its push), if policies rewrite updates.
     resized : dict, optional
         The size of each message that policies have resized, by message; removed when it is logged.
-    cuts : CutMessages, optional
-        The pieces of versions that nodes send.
+    partial : PartialMessages, optional
+        The messages that lack numbers.
     """
 
     checkpointed = ("n_trained", "coordinates")
@@ -54,9 +54,9 @@ class MessageSizes(Stateful):
         extra: I64 | None = None,
         encoded: dict[tuple[int, int], int] | None = None,
         resized: dict[int, int] | None = None,
-        cuts: CutMessages | None = None,
+        partial: PartialMessages | None = None,
     ) -> None:
-        self._cuts = cuts
+        self._partial = partial
         self._resized = {} if resized is None else resized
         self._message_bytes = message_bytes
         self._extra = np.zeros_like(message_bytes) if extra is None else extra
@@ -81,9 +81,8 @@ class MessageSizes(Stateful):
                 self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
         found = np.repeat(sizes, segment.count).astype(np.int32)
-        if self._cuts is not None:
-            mine = np.flatnonzero(self._cuts.nodes[segment.sender])
-            found[mine] = self._cuts.sizes(segment.first_message + mine, segment.sender[mine])
+        if self._partial is not None:
+            self._partial.set_sizes(found, segment.first_message, segment.sender)
         if self._resized:
             messages = np.array(list(self._resized), np.int64)
             found[messages - segment.first_message] = list(self._resized.values())
@@ -218,7 +217,7 @@ class EventRecorder(Stateful):
             prepared.outgoing.extra_bytes,
             prepared.encoder.numbers if prepared.encoder else None,
             prepared.encoder.sizes if prepared.encoder else None,
-            prepared.cuts,
+            prepared.partial_messages,
         )
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()

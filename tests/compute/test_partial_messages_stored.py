@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.compute.cut_messages import clip_columns, cut_messages, hide_numbers
 from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import OutgoingTransforms, PushKeys
+from gossiprec.compute.partial_messages import PartialMessages, clip_columns, find_pieces
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
 from gossiprec.models import MODELS
@@ -32,7 +32,7 @@ def test_pieces_follow_from_the_push_and_the_place_of_the_receiver_and_copies_ar
     tape.wake(3.5, 0, [2, 2, 1])
     segments.append(tape.cut())
 
-    found = cut_messages(outgoing, LAYOUT, 7, segments, behaviours, roles)
+    found = find_pieces(outgoing, 7, segments, behaviours, roles)
     log, expected = PushLog(outgoing.rewrites_messages, roles, behaviours, None), np.full(12, -1)
     for segment in segments:
         log.read_segment(segment)
@@ -42,10 +42,10 @@ def test_pieces_follow_from_the_push_and_the_place_of_the_receiver_and_copies_ar
                 bits = PushKeys(7, np.array([node]), np.array([number])).of(transform.cut.purpose)
                 expected[message] = transform.cut.pieces(bits, np.array([place]))[0]
 
-    assert found.piece.tolist() == expected.tolist()
-    assert found.piece[0] == found.piece[2]
-    assert (found.piece[[4, 5]] == -1).all()
-    assert found.nodes.tolist() == [True, False, True, False]
+    assert found.tolist() == expected.tolist()
+    assert found[0] == found[2]
+    assert (found[[4, 5]] == -1).all()
+    assert outgoing.only_cuts.tolist() == [True, False, True, False]
 
 
 def test_columns_in_a_part_of_a_row_are_those_of_the_piece_in_it():
@@ -53,14 +53,15 @@ def test_columns_in_a_part_of_a_row_are_those_of_the_piece_in_it():
     outgoing.add("chunks", chunks(pieces=3, cut="interleaved"), np.array([0, 2]))
     behaviours, tape = [Behaviour((Op.PUSH,), (Op.BLEND,))], Tape()
     tape.wake(1.0, 0, [1, 2, 3])
-    cuts = cut_messages(outgoing, LAYOUT, 7, [tape.cut()], behaviours, np.zeros(4, np.int64))
-    columns = cuts.columns(np.arange(3), np.zeros(3, np.int64))
+    piece = find_pieces(outgoing, 7, [tape.cut()], behaviours, np.zeros(4, np.int64))
+    sent = PartialMessages(LAYOUT, outgoing, np.ones(4, np.bool_), np.zeros(4, np.int64), piece)
+    columns = sent.columns(np.arange(3), np.zeros(3, np.int64))
 
     rows = np.tile(np.arange(LAYOUT.shared.stop, dtype=np.float32), (3, 1))
-    hide_numbers(list(rows), columns)
+    sent.expand(list(rows), slice(0, LAYOUT.shared.stop), np.arange(3), np.zeros(3, np.int64))
     assert (np.isfinite(rows).sum(axis=0) == 1).all()
     part = slice(4, 11)
     inside = [list(range(*each)) for each in zip(*clip_columns(columns, part), strict=True)]
     assert inside == [np.flatnonzero(np.isfinite(row[part])).tolist() for row in rows]
-    own = cuts.columns(np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int32))
+    own = sent.columns(np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int32))
     assert (own[2] == 1).all()  # a node mixes with its own whole version

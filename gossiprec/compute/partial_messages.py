@@ -1,12 +1,15 @@
-"""Messages that are pieces of their senders' versions: the piece in each message, and the numbers that it has.
+"""Messages that lack numbers, as they are stored: pieces of versions, packed numbers, or rows with NaN.
 
-Such a message is the handle of a version, as any message of a whole model; no row is written for it.
+A piece is the handle of its sender's version, as a message of a whole model is; no row is written for it. Packed
+numbers are k numbers of a row, from the first column of the items on, and after them their columns. In all other rows a
+number that is not sent is NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -22,23 +25,36 @@ Columns: TypeAlias = tuple[I64, I64, I64]
 
 
 @dataclass(frozen=True)
-class CutMessages:
-    """The pieces in all messages of a run.
+class PartialMessages:
+    """The messages of a run that lack numbers.
 
     Attributes
     ----------
     layout : Layout
     outgoing : OutgoingTransforms
-    piece : ndarray of int32, shape (n_messages,)
-        The piece in each message; -1 for whole models.
-    nodes : ndarray of bool, shape (n_nodes,)
-        The nodes of which messages are read in the node's versions; other pieces have rows of their own.
+    is_partial : ndarray of bool, shape (n_nodes,)
+        Nodes with messages that may lack numbers.
+    packed : ndarray of int64, shape (n_nodes,)
+        Count of numbers in each row that a node sends packed; 0 for nodes that send other rows.
+    piece : ndarray of int32, shape (n_messages,) or (0,)
+        The piece in each message, -1 for whole models; empty if no node sends pieces.
     """
 
     layout: Layout
     outgoing: OutgoingTransforms
+    is_partial: Bools
+    packed: I64
     piece: I32
-    nodes: Bools
+
+    @property
+    def first_packed(self) -> int:
+        """The column of rows from which on numbers are packed."""
+        return int(self.layout.items.start)
+
+    def packed_counts(self, senders: I32 | I64, receivers: I32 | None = None) -> I64:
+        """Return the count of packed numbers in some messages."""
+        found = self.packed[senders]
+        return found if receivers is None else np.where(senders == receivers, 0, found)
 
     def columns(self, messages: I32 | I64, senders: I32 | I64, receivers: I32 | None = None) -> Columns:
         """Return the first column, the end and the step of the numbers in some messages; all of whole rows.
@@ -48,22 +64,74 @@ class CutMessages:
         end = self.layout.shared.stop
         begin, step = np.zeros(len(messages), np.int64), np.ones(len(messages), np.int64)
         found = begin, np.full_like(begin, end), step
+        if not len(self.piece):
+            return found
         first = np.where(self.outgoing.withholds_role(BlockRole.USER), self.layout.items.start, 0)
         for cut, used in self.outgoing.cuts:
-            is_piece = (used & self.nodes)[senders] & (self.piece[messages] >= 0)
+            is_piece = (used & self._cut_nodes)[senders] & (self.piece[messages] >= 0)
             mine = np.flatnonzero(is_piece if receivers is None else is_piece & (senders != receivers))
             piece = self.piece[messages[mine]].astype(np.int64)
             for column, part in zip(found, cut.columns(piece, first[senders[mine]], end), strict=True):
                 column[mine] = part
         return found
 
-    def sizes(self, messages: I64, senders: I32) -> I64:
-        """Return the bytes of messages of nodes that send pieces of their versions."""
-        begin, end, step = self.columns(messages, senders)
-        header = np.sum([cut.header * used for cut, used in self.outgoing.cuts], axis=0)
-        return np.asarray(
-            BYTES * (-(-(end - begin) // step)) + (header + self.outgoing.extra_bytes)[senders], np.int64
+    def expand(
+        self,
+        rows: Sequence[F32],
+        part: slice,
+        messages: I32 | I64,
+        senders: I32 | I64,
+        receivers: I32 | None = None,
+    ) -> None:
+        """Make stored messages rows in which a number that is not sent is NaN.
+
+        Parameters
+        ----------
+        rows : sequence of ndarray, shape (n_columns,)
+            Copies of the columns of a part of each stored row; changed in place.
+        part : slice
+        messages, senders, receivers
+            As for :meth:`columns`.
+        """
+        columns = clip_columns(self.columns(messages, senders, receivers), part)
+        lists = (each.tolist() for each in (*columns, self.packed_counts(senders, receivers)))
+        begin = self.first_packed - part.start
+        for row, low, high, step, n in zip(rows, *lists, strict=True):
+            if n:
+                sent = row[begin : begin + n].copy()
+                places = row[begin + n : begin + 2 * n].view(np.int32) - part.start
+                row[:] = np.nan
+                row[places[places >= 0]] = sent[places >= 0]
+            elif (low, high, step) != (0, len(row), 1):
+                kept = row[low:high:step].copy()
+                row[:] = np.nan
+                row[low:high:step] = kept
+
+    def set_sizes(self, sizes: I32, first: int, senders: I32) -> None:
+        """Set the bytes of those of the messages ``first, first + 1, ...`` that are pieces or have a fixed size."""
+        mine = np.flatnonzero(self._cut_nodes[senders])
+        begin, end, step = self.columns(first + mine, senders[mine])
+        header = self.outgoing.extra_bytes + np.sum(
+            [cut.header * used for cut, used in self.outgoing.cuts], axis=0, dtype=np.int64
         )
+        sizes[mine] = BYTES * (-(-(end - begin) // step)) + header[senders[mine]]
+        fixed = self._fixed_bytes[senders]
+        sizes[fixed >= 0] = fixed[fixed >= 0]
+
+    @cached_property
+    def _cut_nodes(self) -> Bools:
+        return self.outgoing.only_cuts
+
+    @cached_property
+    def _fixed_bytes(self) -> I64:
+        """The size of each node's messages if all have this size, else -1."""
+        return np.where(self.outgoing.fixed_sizes, self.outgoing.planned_bytes, -1)
+
+
+def packed_counts(outgoing: OutgoingTransforms, layout: Layout) -> I64:
+    """Return the count of numbers in the packed rows of each node, shape (n_nodes,); 0 if it sends other rows."""
+    counts = outgoing.packed_counts
+    return np.where(2 * counts <= layout.shared.stop - layout.items.start, counts, 0)
 
 
 def clip_columns(columns: Columns, part: slice, *, shifted: bool = True) -> Columns:
@@ -74,28 +142,18 @@ def clip_columns(columns: Columns, part: slice, *, shifted: bool = True) -> Colu
     return begin - first, np.minimum(end, part.stop) - first, step
 
 
-def hide_numbers(rows: Sequence[F32], columns: Columns) -> None:
-    """Set the numbers of each row that are not among its columns to NaN."""
-    for row, low, high, step in zip(rows, *(column.tolist() for column in columns), strict=True):
-        if (low, high, step) != (0, len(row), 1):
-            kept = row[low:high:step].copy()
-            row[:] = np.nan
-            row[low:high:step] = kept
-
-
-def cut_messages(
+def find_pieces(
     outgoing: OutgoingTransforms,
-    layout: Layout,
     seed: int,
     segments: Sequence[TapeSegment],
     behaviours: Sequence[Behaviour],
     roles: I64,
-) -> CutMessages | None:
-    """Return the pieces in the messages of a run, or None if no node sends pieces.
+) -> I32:
+    """Return the piece in each message of a run, shape (n_messages,); empty if no node sends pieces.
 
     Parameters
     ----------
-    outgoing, layout, seed
+    outgoing, seed
     segments : sequence of TapeSegment
         The tape of the whole run.
     behaviours : sequence of Behaviour
@@ -103,7 +161,7 @@ def cut_messages(
     roles : ndarray of int64, shape (n_nodes,)
     """
     if not outgoing.cuts:
-        return None
+        return np.zeros(0, np.int32)
     cutting = np.logical_or.reduce([used for _, used in outgoing.cuts])
     slots = operations_by_slot(behaviours)
     pushing = np.array([[*[Op.PUSH in ops for ops in of_role], False] for of_role in slots])
@@ -116,7 +174,7 @@ def cut_messages(
         for cut, used in outgoing.cuts:
             mine = np.flatnonzero(used[sender[push]])
             piece[message[mine]] = cut.pieces(keys.of(cut.purpose)[push[mine]], place[mine])
-    return CutMessages(layout, outgoing, piece, outgoing.only_cuts)
+    return piece
 
 
 def _pushes(segment: TapeSegment, nodes: Bools, pushing: Bools, roles: I64) -> tuple[I64, I64, I64, I64]:
