@@ -46,7 +46,7 @@ def choose(scores, k, places):
     expected = k / width * n_sample
     rank = n_sample - 1 - int(expected + 3.0 * np.sqrt(expected) + 4.0)
     if rank > 0:
-        bound, found = sample[rank], np.uint64(0)
+        bound, found = max(sample[rank], np.uint32(1)), np.uint64(0)
         for place in range(width):
             places[found] = place
             found += np.uint64(scores[np.uint64(place)] >= bound)

@@ -1,8 +1,9 @@
-"""The piece in each message of a run, found at once, is the one that the log of pushes leads to."""
+"""Messages that lack numbers: the pieces of a run, found at once, and packed numbers, read in their columns."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import OutgoingTransforms, PushKeys
@@ -10,6 +11,7 @@ from gossiprec.compute.partial_messages import PartialMessages, clip_columns, fi
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
 from gossiprec.models import MODELS
+from gossiprec.numerics.partial_rows import choose
 
 LAYOUT = MODELS["mf"](MODELS["mf"].Options()).layout(6)
 
@@ -65,3 +67,33 @@ def test_columns_in_a_part_of_a_row_are_those_of_the_piece_in_it():
     assert inside == [np.flatnonzero(np.isfinite(row[part])).tolist() for row in rows]
     own = sent.columns(np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int32))
     assert (own[2] == 1).all()  # a node mixes with its own whole version
+
+
+@pytest.mark.parametrize("most", [1, 4, 50, 2**31])
+def test_the_k_largest_scores_are_chosen_and_of_equal_ones_the_first(most):
+    draw = np.random.default_rng(3)
+    for n in (1, 7, 129, 1500):
+        scores = draw.integers(0, most, n).astype(np.uint32)
+        for k in {1, n // 10 + 1, n}:
+            places = np.empty(n + 1, np.int32)
+            choose(scores, k, places)
+            expected = np.sort(np.argsort(-scores.astype(np.int64), kind="stable")[:k])
+            assert places[:k].tolist() == expected.tolist()
+
+
+def test_packed_numbers_are_read_in_their_columns_of_every_part_of_a_row():
+    stop, at = LAYOUT.shared.stop, LAYOUT.items.start
+    columns, values = np.array([0, at + 1, stop - 1], np.int32), np.array([5, 6, 7], np.float32)
+    sent = PartialMessages(
+        LAYOUT, OutgoingTransforms(LAYOUT, 2), np.ones(2, np.bool_), np.array([0, 3]), np.zeros(0, np.int32)
+    )
+    for part in (slice(0, stop), LAYOUT.merged):
+        row = np.zeros(stop, np.float32)
+        row[at : at + 3], row[at + 3 : at + 6].view(np.int32)[:] = values, columns
+        some, expected = row[part], np.full(stop, np.nan, np.float32)
+        expected[columns] = values
+        sent.expand([some], part, np.zeros(1, np.int32), np.ones(1, np.int32))
+        np.testing.assert_array_equal(some, expected[part])
+    own = np.zeros(stop, np.float32)
+    sent.expand([own], slice(0, stop), np.zeros(1, np.int32), np.ones(1, np.int32), np.ones(1, np.int32))
+    assert not own.any()  # a node mixes with its own whole version

@@ -73,23 +73,24 @@ def test_shards_give_the_same_bytes(world, whole, tmp_path):
     ("storage", "average"),
     slow_except_first([("float32", "pairwise"), ("float16", "pairwise"), ("float32", "all")]),
 )
-def test_pieces_read_in_versions_are_those_of_rows_of_their_own(storage, average, monkeypatch, tmp_path):
-    policies = [
-        {"name": "chunks", "nodes": NODES, "pieces": 3},
-        {"name": "share-less", "nodes": {"fraction": 0.5}},
-    ]
+@pytest.mark.parametrize("name", ["chunks", "top-k"])
+def test_pieces_and_packed_numbers_give_what_rows_with_gaps_give(
+    name, storage, average, monkeypatch, tmp_path
+):
+    parts = {"name": name, "nodes": NODES} | ({"pieces": 3} if name == "chunks" else {})
+    policies = [parts, {"name": "share-less", "nodes": {"fraction": 0.5}}]
     gossip = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 4, "average": average}
     executor = {"name": "fused" if storage == "float32" else "reference", "storage": storage}
     world = load_scenario(
         tiny(policies=policies, protocol=gossip, network=SLOW, executor=executor, **OBSERVED)
     )
-    views = simulate(world, out=tmp_path / "views")
-    monkeypatch.setattr(
-        OutgoingTransforms, "only_cuts", property(lambda self: np.zeros(len(self.extra_bytes), bool))
-    )
+    short = simulate(world, out=tmp_path / "short")
+    for property_, kind in (("only_cuts", bool), ("fixed_sizes", bool), ("packed_counts", np.int64)):
+        none = property(lambda self, kind=kind: np.zeros(len(self.extra_bytes), kind))
+        monkeypatch.setattr(OutgoingTransforms, property_, none)
     rows = simulate(world, out=tmp_path / "rows")
 
-    assert outcome(views.path) == outcome(rows.path)
+    assert outcome(short.path) == outcome(rows.path)
 
 
 @pytest.mark.slow
