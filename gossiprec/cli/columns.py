@@ -35,6 +35,11 @@ def hang(head: str, text: str, width: int | None) -> str:
     return head + f"\n{' ' * len(head)}".join(lines)
 
 
+def print_note(text: str) -> None:
+    """Print a sentence, wrapped at words if the terminal is narrower."""
+    click.echo(hang("", text, terminal_width()))
+
+
 def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
     """Yield a text for each row of cells, in columns as wide as their widest cell; the last column wraps."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]

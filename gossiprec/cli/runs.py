@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.cli.columns import fits, print_table
+from gossiprec.cli.columns import fits, print_note, print_table
 from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, SET, OutputOptions, collect_options
 from gossiprec.cli.progress import ignore_closed_pipe
 
@@ -105,7 +105,7 @@ def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int, *, re
     print_table(table(shown))
     if len(keys) > len(shown):
         rest = ", ".join(keys[len(shown) : len(shown) + 10])
-        click.echo(f"{len(keys) - len(shown)} more keys differ; show them with --column: {rest}")
+        print_note(f"{len(keys) - len(shown)} more keys differ; show them with --column: {rest}")
 
 
 def _cell(value: Any) -> str:
@@ -201,7 +201,7 @@ def compare(run: Path, others: tuple[Path, ...], metrics: tuple[str, ...], as_js
         ]
         print_table([head, *rows])
         by_seed = any(test.unit == "seeds" for test in found)
-        click.echo(
+        print_note(
             "Only tests over seeds are about other seeds, too; with n seeds, p is at least 2^(1 - n)."
             if by_seed
             else "These are tests over the users of single runs; other seeds can differ by more."

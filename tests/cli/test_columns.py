@@ -27,6 +27,12 @@ def test_lists_keep_to_the_width_of_the_terminal_and_lose_no_word(what, width, m
     assert all(len(line) <= width or len(line.split()) == 1 for line in wrapped.splitlines())
 
 
+def test_a_note_wraps_at_words(monkeypatch, capsys):
+    monkeypatch.setattr(columns, "terminal_width", lambda: 30)
+    columns.print_note("These are tests over the users of single runs.")
+    assert capsys.readouterr().out == "These are tests over the users\nof single runs.\n"
+
+
 def test_a_table_that_is_too_wide_wraps_its_cells(monkeypatch, capsys):
     monkeypatch.setattr(columns, "terminal_width", lambda: 30)
     assert not columns.fits(ROWS)
