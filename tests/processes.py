@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,3 +19,43 @@ def forks():
             if parent == os.getpid() and (process / "cmdline").read_bytes() in (own, b""):
                 found.add(int(process.name))
     return found
+
+
+class Interpreter:
+    """A Python process that runs one program after the other, and imports what they need once.
+
+    Parameters
+    ----------
+    environment : mapping
+    """
+
+    _LOOP = """
+import json, sys, traceback
+
+for line in sys.stdin:
+    answer, replies, sys.stdout = "", sys.stdout, sys.stderr  # what a program prints is no answer
+    try:
+        exec(json.loads(line), {"__name__": "program"})
+    except BaseException:
+        answer = traceback.format_exc()
+    sys.stdout = replies
+    print(json.dumps(answer), flush=True)
+"""
+
+    def __init__(self, environment):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", self._LOOP], env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def run(self, program):
+        """Run a program; its traceback is the message of the error if it fails."""
+        print(json.dumps(program), file=self._process.stdin, flush=True)
+        answer = json.loads(self._process.stdout.readline() or '"the process has ended"')
+        assert not answer, answer
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._process.communicate()

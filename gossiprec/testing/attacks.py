@@ -88,7 +88,9 @@ def _about(finding: Mapping[str, Any]) -> str:
     return f"{finding['attack']}: {finding['measure']} {json.dumps(finding['labels'], sort_keys=True)}"
 
 
-def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
+def check_attack(
+    name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf", every_executor: bool = True
+) -> None:
     """Run a registered attack twice in tiny runs of each protocol that it accepts, also on updates.
 
     The second run overwrites everything that the attack must not see before it is passed on
@@ -118,6 +120,8 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
         ``gender``, ``occupation`` and ``age``.
     model : str
         The name of the model that is attacked.
+    every_executor : bool
+        Otherwise the quickest executor plays the first protocol alone, for further options of an attack.
 
     Raises
     ------
@@ -125,7 +129,7 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
         If results differ; if it requests data or models of nodes that are not its own; if a share is out of range or
         a measure is missing; or if it ranks no user and reports no finding in any run, so that nothing was checked.
     """
-    observer, played = {"name": name, **(options or {})}, _PlayedRuns()
+    observer, played = {"name": name, **(options or {})}, _PlayedRuns(every_executor)
     tables: AbstractContextManager[dict[str, Any]] = nullcontext({})
     if ATTACKS[name].needs_features:
         tables = attribute_tables()
@@ -155,6 +159,8 @@ class _PlayedRuns:
 
     Attributes
     ----------
+    every_executor : bool
+        Whether all executors play, until a run has found something.
     n_found : int
         Users ranked, and findings.
     refused : list of str
@@ -163,6 +169,7 @@ class _PlayedRuns:
         Measures.
     """
 
+    every_executor: bool
     n_found: int = 0
     refused: list[str] = field(default_factory=list)
     announced: set[str] = field(default_factory=set)
@@ -172,7 +179,7 @@ class _PlayedRuns:
         """Run an attack in all executors, or in the quickest only if an earlier run has found something."""
         found_before, n_played = self.n_found, 0
         for executor in sorted(EXECUTORS, key=lambda name: name != "fused"):
-            if found_before and n_played:
+            if n_played and (found_before or not self.every_executor):
                 break
             about = f"{name} ({run_name}, {executor})"
             try:

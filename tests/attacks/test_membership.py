@@ -114,7 +114,7 @@ def test_a_model_that_memorises_gives_its_items_away(protocol, policies, names, 
             dataset=FEW_OF_MANY,
             protocol=protocol,
             policies=policies,
-            executor={"name": "batched"},
+            executor={"name": "fused"},
             training={**batches, "local_epochs": 13, "optimizer": "sgd"},
             observers=[{"name": name, "pairs": 20, **ATTACKS[name], **who} for name in names],
         ),
@@ -136,7 +136,6 @@ def membership_run(out, names, **sections):
     run = simulate(
         tiny(
             dataset=FEW_OF_MANY,
-            executor={"name": "batched"},
             observers=[{"name": name, "pairs": 20, **ATTACKS[name], **COORDINATOR} for name in names],
             **sections,
         ),

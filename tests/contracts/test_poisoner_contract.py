@@ -14,13 +14,16 @@ from gossiprec.testing import check_poisoner
 from tests.contracts.broken import told
 from tests.slow import slow_except_first
 
+FEW = {"clients": 3, "items": 5, "steps": 3}
+"""Synthetic clients, which are trained for each message."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model"), [*((name, "ncf") for name in POISONERS), ("a-hum", "gmf"), ("psmu", "mf")]
 )
 def test_a_poisoner_keeps_its_contract(name, model):
-    check_poisoner(POISONERS[name], {}, model=model)
+    check_poisoner(POISONERS[name], FEW if name == "adaptive" else {}, model=model)
 
 
 class Inflates(Poisoner):

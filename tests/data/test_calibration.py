@@ -122,11 +122,11 @@ GOSSIP = {
         "name": "rand-gossip",
         "fanout": 3,
         "view": {"size": 3, "refresh": {"every": 1}},
-        "wakes": 200,
+        "wakes": 100,
     },
     "training": {**TRAINING, "local_epochs": 1},
     "observers": [{**WATCH, "who": "single", "nodes": "all"}],
-    "evaluate": {"every": 100},
+    "evaluate": {"every": 50},
 }
 FEDAVG = {
     "protocol": {"name": "fedavg", "rounds": 10},

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from tests.emulation.ended_early import often
+from tests.plugins.test_tutorial import FULL_SET
+from tests.processes import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-traces"
@@ -58,11 +60,8 @@ def test_it_keeps_the_contract(environment, log):
 def test_a_run_of_it_does_all_that_runs_must_do(environment, log, tmp_path):
     sessions = {"trace": str(log), "format": {"name": "heartbeats", "silence": 30}, "end": "repeat"}
     scenario = often(churn={"sessions": sessions}, seconds_per_wake=50)
-    (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    whole = ("-m", "tests.plugins.full_set", tmp_path / "mine.json", tmp_path)
-    done = run(environment, *whole)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("all done\n")
+    with Interpreter(environment) as process:
+        process.run(FULL_SET.format(scenario=scenario, folder=str(tmp_path), apart=False))
     manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
     assert list(manifest["plugins"]) == ["gossiprec-traces"]
     assert list(manifest["inputs"]) == [str(log)]

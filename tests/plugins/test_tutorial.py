@@ -13,6 +13,7 @@ import pytest
 from tests.cli.calls import call, call_each
 from tests.emulation.ended_early import often
 from tests.emulation.tiny_runs import SINGLE, tiny
+from tests.processes import Interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-tutorial"
@@ -41,6 +42,11 @@ check_policy(POLICIES["own-items"])
 check_policy(POLICIES["pairwise-masks"])
 check_protocol(PROTOCOLS["offers"], {"wakes": 5})
 """
+FULL_SET = """
+from pathlib import Path
+from tests.plugins.full_set import check
+check({scenario!r}, Path({folder!r}), apart={apart})
+"""
 IN_PARTS = {
     "own-items": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8},
     "pairwise-masks": {"name": "fedavg", "rounds": 8, "participation": 0.5, "merge": "mean"},
@@ -57,20 +63,18 @@ def environment(tmp_path_factory):
     return {**os.environ, "PYTHONPATH": path}
 
 
-def full_set(environment, tmp_path, *more):
+@pytest.fixture(scope="module")
+def process(environment):
+    """A process that finds the package."""
+    with Interpreter(environment) as one:
+        yield one
+
+
+def full_set(process, scenario, tmp_path, *, apart=False):
     """Run on every executor, killed and resumed, replayed, on two shards, in a study, and in a report."""
-    whole = ("-m", "tests.plugins.full_set", str(tmp_path / "mine.json"), str(tmp_path), *more)
-    assert run(environment, *whole).endswith("all done\n")
+    process.run(FULL_SET.format(scenario=scenario, folder=str(tmp_path), apart=apart))
     manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
     assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
-
-
-def run(environment, *arguments, cwd=None):
-    done = subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_what_it_brings_is_listed_with_its_origin(environment):
@@ -90,9 +94,8 @@ def test_a_scenario_uses_all_three(environment, tmp_path):
         observers=[{"name": "last-heard", "community_size": 3}],
     )
     (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    path = str(tmp_path / "run")
-
-    run(environment, "-m", "gossiprec", "simulate", str(tmp_path / "mine.json"), "--out", path)
+    done = call("simulate", "mine.json", "--out", "run", cwd=tmp_path, PYTHONPATH=environment["PYTHONPATH"])
+    assert done.returncode == 0, done.stderr
 
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert [attack["observer"] for attack in summary["attacks"]] == ["last-heard"]
@@ -102,7 +105,7 @@ def test_a_scenario_uses_all_three(environment, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["attribute-towers", "distance-mf"])
-def test_a_model_and_groups_of_users_do_all_that_runs_must_do(environment, tmp_path, model):
+def test_a_model_and_groups_of_users_do_all_that_runs_must_do(process, tmp_path, model):
     """Attributes and groups, too: on every executor, resumed, replayed, on shards, in a study and in reports."""
     users = [f"{n},{'fm'[n % 2]}" for n in range(12)]
     (tmp_path / "users.csv").write_text("\n".join(["user,gender", *users, ""]))
@@ -119,8 +122,7 @@ def test_a_model_and_groups_of_users_do_all_that_runs_must_do(environment, tmp_p
         "metrics": ["hr@5", "genre_spread@5"],
         "groups": [{"by": "gender"}, {"by": "activity", "parts": 2}],
     }
-    (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    full_set(environment, tmp_path)
+    full_set(process, scenario, tmp_path)
     assert {"hr@5[gender=f]", "hr@5[activity=2]"} <= set(
         json.loads((tmp_path / "whole" / "summary.json").read_text())["utility"]
     )
@@ -151,22 +153,23 @@ def test_attributes_that_the_data_lack_are_refused(environment, tmp_path, table,
 
 
 @pytest.mark.slow
-def test_a_protocol_that_answers_passes_the_full_set(environment, tmp_path):
+def test_a_protocol_that_answers_passes_the_full_set(process, tmp_path):
     protocol = {"name": "offers", "receivers": 3, "wakes": 8, "patience": 1.5}
     network = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1, "duplication": 0.1}
     scenario = often(protocol=protocol, network=network, training={"eps": 1e-3})
-    (tmp_path / "mine.json").write_text(json.dumps(scenario))
-
-    full_set(environment, tmp_path)
+    full_set(process, scenario, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", IN_PARTS)
-def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, tmp_path, policy):
+def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, process, tmp_path, policy):
     policies = [{"name": policy, "nodes": "all"}]
     scenario = often(policies=policies, protocol=IN_PARTS[policy], executor={"name": "reference"})
-    (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    full_set(environment, tmp_path, *(["apart"] if policy == "own-items" else []))
+    if policy != "own-items":
+        full_set(process, scenario, tmp_path)
+        return
+    with Interpreter(environment) as own:  # in which Ray may be left behind
+        full_set(own, scenario, tmp_path, apart=True)
 
 
 PROBES = [{"name": "probe", "nodes": [1, 4, 7]}]
@@ -189,11 +192,9 @@ WHOLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
-def test_it_does_all_that_runs_must_do(environment, tmp_path, name):
+def test_it_does_all_that_runs_must_do(process, tmp_path, name):
     observers = [{"name": "top-items"}] if name == "public-data" else []
-    scenario = often(observers=observers, **WHOLE[name])
-    (tmp_path / "mine.json").write_text(json.dumps(scenario))
-    full_set(environment, tmp_path)
+    full_set(process, often(observers=observers, **WHOLE[name]), tmp_path)
 
 
 def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
@@ -209,8 +210,8 @@ def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_keeps_the_contracts(environment):
-    run(environment, "-c", CHECKS)
+def test_it_keeps_the_contracts(process):
+    process.run(CHECKS)
 
 
 @pytest.mark.parametrize(
