@@ -47,6 +47,10 @@ Parse = Callable[[pa.StringArray], npt.NDArray[Any]]
 """Function from texts to values; raises `pyarrow.ArrowInvalid` if a text has another form."""
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d[.,]\d+[eE]\d+")
+"""A long number in the notation of spreadsheets, which may lack its last digits."""
+BARE_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:T?\d\d){0,3}Z?")
+"""A date without hyphens, possibly with a time, such as ``20101019235527``."""
 
 
 @dataclass
@@ -127,6 +131,10 @@ def number_parser(
         given = [
             hint for key, hint in hints.items() if key in cells.block.keys and (key != "header" or line == 1)
         ]
+        if dtype is MOMENT and BARE_DATE.fullmatch(text):
+            given = ["; write the date with hyphens"]
+        if dtype is MOMENT and ROUNDED.fullmatch(text):
+            given = ["; write all digits"]
         if DECIMAL_COMMA.fullmatch(text):
             given.append("; use decimal points instead of commas")
         raise cells.block.error(row, repr(text), "".join([allowed, *given]))
@@ -261,6 +269,8 @@ def _moment(text: str, digits: int) -> tuple[int, float]:
     if not NUMBER.fullmatch(text.strip()):
         raise pa.ArrowInvalid(f"{text!r} is not a number")
     count = Decimal(text.strip())
+    if int(count.as_tuple().exponent) > 0:  # such as 1.37E+09, as spreadsheets write 1370797926
+        raise pa.ArrowInvalid(f"{text!r} lacks its last digits")
     if count < 0:
         return (UNKNOWN if count == UNKNOWN else IMPOSSIBLE), 0.0
     seconds = count.scaleb(-digits)
@@ -310,8 +320,9 @@ def mixed_time_parser(digits: int) -> Parse:
             return parse_numbers(texts)
         except pa.ArrowInvalid:
             pass
+        texts = pc.utf8_trim_whitespace(texts)
         is_date, has_zone = (
-            pc.match_substring_regex(texts, form) for form in (r"^\s*\d{4}-", r"[T ].*(?:Z|[+-][\d:]+)\s*$")
+            pc.match_substring_regex(texts, form) for form in (r"^\d{4}-", r"[T ].*(?:Z|[+-][\d:]+)$")
         )
         found = np.empty(len(texts), MOMENT)
         parts = (

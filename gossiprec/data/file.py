@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -198,7 +198,7 @@ class DelimitedFile(Dataset):
         require_encoding(source, layout.encoding)
         if lists:
             table, line_of = read_item_lists(source, layout)
-            self._check(table, lambda row, *words: source.error(line_of(row), *words))
+            self._check(table, lambda row, *words: source.error(line_of(row), *words), lists=True)
             return ParsedFile(source, table, how)
         table = read_interactions(source, layout, time=time_column_parser(options.time_unit))
         self._check(
@@ -227,13 +227,11 @@ class DelimitedFile(Dataset):
         self,
         table: InteractionTable,
         error: Callable[[int, str, str], DataError],
-        *,
-        header: Sequence[str] = (),
-        by_place: bool = False,
+        **more: Any,
     ) -> None:
         """Refuse an implausible row, unless options allow it; `error` names the line of a row."""
         names, ratings = self.options.doubtful_names == "refuse", self.options.min_rating is None
-        for doubt in implausible_rows(table, header, by_place=by_place, names=names, ratings=ratings):
+        for doubt in implausible_rows(table, names=names, ratings=ratings, **more):
             raise error(*doubt)
 
     def provenance(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,9 +16,10 @@ from gossiprec.base.options import Options as OptionSet
 from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
-from gossiprec.data.delimited_text import read_first_row, sort_positions
+from gossiprec.data.delimited_text import InteractionTable, read_first_row, sort_positions
 from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns
-from gossiprec.data.format_detection import refuse_counts
+from gossiprec.data.format_detection import are_flags, refuse_counts
+from gossiprec.data.parsed_file import implausible_rows, list_doubts
 from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_parts import (
@@ -28,6 +30,7 @@ from gossiprec.data.split_parts import (
     has_colons,
     read_lists,
     read_pairs,
+    refuse_enclosed,
 )
 from gossiprec.data.text_blocks import TextFormat, read_sample, require_encoding
 
@@ -51,6 +54,8 @@ class SplitFiles(OptionSet):
     encoding: Encoding = "utf-8"
     quote: Quote = '"'
     """quotes around cells of pairs; none: quotes are ordinary text"""
+    doubtful_names: Literal["refuse", "keep"] = "refuse"
+    """treatment of names such as 'nan', and of one number written in two ways; keep: as names"""
 
     def read(self) -> tuple[tuple[IdEncoder, IdEncoder], dict[str, SplitPart]]:
         """Return the encoders of users and items, and the parts with their codes.
@@ -75,7 +80,8 @@ class SplitFiles(OptionSet):
         if self.form == "lists":
             delimiter = self.delimiter or " "
             rows = sample.rows(delimiter)[1 if self.header else 0 :]
-            refuse_counts(sample, rows)
+            refuse_counts(sample, rows, (0, 1))
+            refuse_enclosed(sample, rows)
             if self.delimiter is None and has_colons(rows):
                 raise sample.error(
                     f"{rows[0][0]!r}, a user with a colon",
@@ -88,8 +94,15 @@ class SplitFiles(OptionSet):
             ("user", "item"), self.delimiter or "\t", self.header, sample.encoding, quote, KEYS
         )
         more = max(len(read_first_row(source, layout)) - 2, 0)
-        columns = self.columns or ("user", "item", *("-",) * more)
-        return replace(layout, columns=columns)
+        rows = sample.rows(layout.delimiter, quote)[1 if self.header else 0 :]
+        for place in range(2, 2 + more) if self.columns is None else ():
+            if are_flags([row[place] for row in rows if place < len(row)]):
+                raise sample.error(
+                    f"only two values in column {place + 1}, which may mark the lines that count",
+                    "columns that are named; to skip it, name all columns, such as columns: "
+                    f"[user, item{', -' * more}]",
+                )
+        return replace(layout, columns=self.columns or ("user", "item", *("-",) * more))
 
 
 @DATASETS.register("files")
@@ -131,6 +144,8 @@ class FilesDataset(Dataset):
             {name: int(rank) for name, rank in zip(code.ids, sort_positions(tuple(code.ids)), strict=True)}
             for code in codes
         )
+        if self.options.doubtful_names == "refuse":
+            _refuse_doubtful(codes, parts, lists=self.options.form == "lists")
         found = {name: part.with_ids(users, items, codes, "the data") for name, part in parts.items()}
         data = Interactions(
             name="files",
@@ -144,6 +159,22 @@ class FilesDataset(Dataset):
         )
         _require_trained(data, found)
         return data, found
+
+
+def _refuse_doubtful(codes: tuple[IdEncoder, IdEncoder], parts: dict[str, SplitPart], *, lists: bool) -> None:
+    """Refuse implausible names in any part, such as a number that two parts write in two ways."""
+    names = tuple(codes[0].ids), tuple(codes[1].ids)
+    train, *_ = tables = [
+        InteractionTable(*names, one.users, one.items, None, None) for one in parts.values()
+    ]
+    users, items = (np.concatenate([getattr(one, name) for one in tables]) for name in ("users", "items"))
+    doubts = implausible_rows(InteractionTable(*names, users, items, None, None))
+    for row, found, allowed in chain(doubts, list_doubts(train) if lists else ()):
+        ends = np.cumsum([len(one.users) for one in tables])
+        place = int(np.searchsorted(ends, row, "right"))
+        raise [*parts.values()][place].error(
+            row - int(ends[place] - len(tables[place].users)), found, allowed
+        )
 
 
 @SPLITS.register("files")

@@ -53,7 +53,7 @@ def _plain(name: str) -> str:
 
 FLAGS = [
     {"0", "1"}, {"-1", "1"}, {"0.0", "1.0"}, {"-1.0", "1.0"},
-    {"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"},
+    {"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"", "1"}, {"", "1.0"}, {"", "true"}, {"", "yes"},
 ]  # fmt: skip
 """Pairs of values of a column that may mark which lines count, in lower case."""
 
@@ -95,6 +95,7 @@ SMALL, UNIX_TIME = re.compile(r"\d{1,8}"), re.compile(r"\d{9}")
 """Numbers that cannot be present-day times in any unit, and numbers that can."""
 VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
 """A date with time, or a number with a decimal comma."""
+UNAMBIGUOUS = "an unambiguous first line; set header: true or header: false"
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
 """Meanings of columns without names, by the number of columns."""
 
@@ -242,7 +243,14 @@ def _columns(
     """Return the cells of the header, empty if there is none, and the meaning of each column."""
     first: tuple[str, ...] = rows[0] if rows else ()
     if isinstance(hints.columns, Mapping):
+        _refuse_sequences(sample, [hints.columns["user"], hints.columns["item"]])
         return first, _by_name(sample, first, hints.columns, delimiter)
+    if hints.columns is None:
+        _refuse_atomic(sample, first)
+    else:
+        _refuse_sequences(
+            sample, [n for n, c in zip(first, hints.columns, strict=False) if c in ("user", "item")]
+        )
     places = hints.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
     header = _has_header(sample, rows, places) if hints.header is None else hints.header
     if header and hints.columns is None:
@@ -267,7 +275,12 @@ def _refuse_special(sample: TextSample, rows: Rows) -> None:
             f"columns by name; to keep its ones, columns: {{user: ..., item: ..., rating: '{labels[0]}'}} with "
             "min_rating: 1; to leave it out, the same without the rating",
         )
-    sequences = [name for name in header if name.strip().lower().endswith("_seq") and ":" in name]
+    _refuse_sequences(sample, header)
+
+
+def _refuse_sequences(sample: TextSample, names: Sequence[str]) -> None:
+    """Refuse columns of RecBole's atomic files that hold several values in one cell."""
+    sequences = [name for name in names if name.strip().lower().endswith("_seq") and ":" in name]
     if sequences:
         raise sample.error(
             f"the column {sequences[0]!r}, a list of values in one cell, as RecBole's atomic files "
@@ -276,20 +289,40 @@ def _refuse_special(sample: TextSample, rows: Rows) -> None:
         )
 
 
-def refuse_counts(sample: TextSample, rows: Rows) -> None:
-    """Refuse lines that begin with the number of their other cells.
+def _refuse_atomic(sample: TextSample, header: Sequence[str]) -> None:
+    """Refuse RecBole's atomic files without a user and an item: of users, items, links and knowledge graphs."""
+    if header and all(map(KIND.search, header)) and column_roles(header) is None:
+        _refuse_sequences(sample, header)
+        raise sample.error(
+            f"{_shown(header)}, the header of a RecBole atomic file without one user and one item",
+            "its .inter file of interactions; if this is one, name the columns, such as columns: "
+            "{user: 'session_id:token', item: ...}",
+        )
+
+
+COUNTS = (
+    ("a line that begins with the number of its items", "replace the count by the number of the line"),
+    ("a line that has the number of its items after the user", "remove the counts"),
+)
+"""Lists with counts, by the place of the count, and the next step."""
+
+
+def refuse_counts(sample: TextSample, rows: Rows, places: Sequence[int] = (0,)) -> None:
+    """Refuse lines that hold the number of their further cells at one of some places.
 
     Raises
     ------
     DataError
-        If every line does so, as in the lists of CiteULike, which name no user.
+        If nearly every line does so, as in the lists of CiteULike, which name no user.
     """
-    if len(rows) > 1 and all(row[0].isdigit() and int(row[0]) == len(row) - 1 for row in rows if row):
-        raise sample.error(
-            f"{' '.join(rows[0][:6])!r}, a line that begins with the number of its items, like all "
-            "other lines (CiteULike)",
-            "a user, then its items; replace the count by the number of the line",
-        )
+    for place in places:
+        right = [row[place : place + 1] == (str(len(row) - place - 1),) for row in rows]
+        inner = right[1:-1] if len(right) > 4 else right  # the ends may be sizes, or cut
+        if sum(inner) > 1 and 10 * sum(inner) >= 9 * len(inner) and any(len(row) > place + 1 for row in rows):
+            raise sample.error(
+                f"{' '.join(rows[-2][:6])!r}, {COUNTS[place][0]}, like nearly all other lines (CiteULike)",
+                f"a user, then its items; {COUNTS[place][1]}",
+            )
 
 
 def _by_name(
@@ -327,8 +360,7 @@ def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...]) -> boo
     if any(map(_is_number, cells.values())):
         if first == (*map(str, range(len(first))),) or _begins_before_1973(rows, columns):
             raise sample.error(
-                f"{', '.join(first)}, which may be a header of numbers or the first row",
-                "an unambiguous first line; set header: true or header: false",
+                f"{', '.join(first)}, which may be a header of numbers or the first row", UNAMBIGUOUS
             )
         return False
     found = {meaning: column_role(cell) for meaning, cell in cells.items()}
@@ -336,13 +368,19 @@ def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...]) -> boo
         return True
     starts = [_start(rows, columns.index(name)) for name in ("user", "item")]
     odd = any(_odd(*start) for start in starts) or all(_may_be_a_name(*start) for start in starts)
-    if odd or found["user"] or found["item"] or first[0].startswith(("#", "%")):
+    if odd or _are_numbered(first) or found["user"] or found["item"] or first[0].startswith(("#", "%")):
         raise sample.error(
             f"{_shown(first)}, which may be a header, a comment, or neither",
-            "an unambiguous first line; set header: true or header: false, or name the columns: "
-            "{user: ..., item: ...}",
+            f"{UNAMBIGUOUS}, or name the columns: {{user: ..., item: ...}}",
         )
     return False
+
+
+def _are_numbered(first: Sequence[str]) -> bool:
+    """Return whether names of columns are one word with 0, 1, ... or 1, 2, ..., as programs call them."""
+    stems = {cell.rstrip("0123456789") for cell in first}
+    numbers = [cell[len(stem) :] for cell in first for stem in stems] if len(stems) == 1 else []
+    return numbers in ([*map(str, range(len(first)))], [*map(str, range(1, len(first) + 1))])
 
 
 def _begins_before_1973(rows: Rows, columns: tuple[str, ...]) -> bool:

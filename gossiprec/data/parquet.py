@@ -14,7 +14,7 @@ from pyarrow import compute as pc
 
 from gossiprec.base.errors import DataError, did_you_mean
 from gossiprec.base.inputs import note_input
-from gossiprec.data.column_parsers import Convert, TextColumn
+from gossiprec.data.column_parsers import Convert, TextColumn, to_array
 from gossiprec.data.delimited_text import (
     TIME,
     InteractionTable,
@@ -111,7 +111,7 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Int
         rows = ParquetBatch(path, first)
         found.append(
             {
-                meaning: readers[meaning](_texts(batch.column(name), name, rows))
+                meaning: readers[meaning](_texts(batch.column(name), name, rows, exact=meaning != "rating"))
                 for meaning, name in names.items()
             }
         )
@@ -128,7 +128,7 @@ def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.Reco
         first += batch.num_rows
 
 
-def _texts(column: pa.Array, name: str, rows: ParquetBatch) -> TextColumn:
+def _texts(column: pa.Array, name: str, rows: ParquetBatch, *, exact: bool) -> TextColumn:
     """Return cells as text, so that the parsers of text files can be used."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
@@ -137,16 +137,32 @@ def _texts(column: pa.Array, name: str, rows: ParquetBatch) -> TextColumn:
         raise rows.error(0, f"{column.type} in {name}", "text, numbers, dates or times")
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit, "UTC"))
+    if pa.types.is_floating(column.type) and exact:
+        column = _without_exponents(column, name, rows)
     return TextColumn(pc.cast(column, pa.string()), rows)
+
+
+def _without_exponents(column: pa.Array, name: str, rows: ParquetBatch) -> pa.Array:
+    """Return numbers as text; refuse whole numbers that the type of the column cannot distinguish."""
+    limit = 2.0 ** (np.finfo(column.type.to_pandas_dtype()).nmant + 1)
+    large = np.abs(to_array(column)) >= limit
+    if large.any():
+        raise rows.error(
+            int(np.argmax(large)),
+            f"{column.type} in {name}",
+            f"a type that distinguishes whole numbers from {limit:,.0f} on, such as int64",
+        )
+    whole = pc.equal(column, pc.floor(column))
+    counts = pc.cast(pc.if_else(whole, column, pa.scalar(0, column.type)), pa.int64())
+    return pc.if_else(whole, pc.cast(counts, pa.string()), pc.cast(column, pa.string()))
 
 
 def _flags(file: Any) -> tuple[str, ...]:
     """Return the columns without a meaning that, by their first cells, may mark the rows that count."""
-    kinds = (pa.types.is_boolean, pa.types.is_integer)
     names = [
         field.name
         for field in file.schema_arrow
-        if column_role(field.name) is None and any(one(field.type) for one in kinds)
+        if column_role(field.name) is None and not pa.types.is_nested(field.type)
     ]
     batch = next(file.iter_batches(1000, columns=names), None) if names else None
     if batch is None:

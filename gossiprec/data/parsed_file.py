@@ -12,27 +12,27 @@ from unicodedata import normalize
 import numpy as np
 
 from gossiprec.base.arrays import I64
+from gossiprec.data.column_parsers import ROUNDED
 from gossiprec.data.delimited_text import InteractionTable, is_whole_number
-from gossiprec.data.format_detection import DetectedFormat
+from gossiprec.data.format_detection import DetectedFormat, column_role
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import TextFormat
 
 MISSING = {
     "nan", "-nan", "null", "none", "na", "n/a", "nil", "<na>", "nat", "#n/a", "#na", "#n/a n/a", "undefined", "\\n",
-    "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "(null)", "#value!", "#ref!", "#name?", "#div/0!",
+    "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "(null)", "<null>", "[null]", "(none)", "<none>", "(blank)", "n.a.",
+    "#value!", "#ref!", "#name?", "#div/0!", "#num!", "#null!", "unknown", "missing", "not available", "not set",
 }  # fmt: skip
 """Texts that programs write for a missing value, in lower case."""
-NO_WORD = re.compile(r"[\s\u200b-\u200f\u2060\ufeff?*._=-]+")
+NO_WORD = re.compile(r"[\s\u200b-\u200f\u2060\ufeff?*._=>'\"#–—…-]+")
 """A name without a letter or digit."""
 NUMBER = re.compile(r"[+-]?\d{1,400}(?:\.\d*)?")
 ANY_NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
-ROUNDED = re.compile(r"\d\.\d+E\+\d+")
-"""A long number in the notation of spreadsheets, without its last digits."""
 INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), 0x2060, 0xFEFF])
 """Characters without a shape, such as a byte order mark between two files that were joined."""
-BETWEEN = re.compile(r"[\s,;|(){}\[\]'\"]+")
+BETWEEN = re.compile(r"[\s,;|=(){}\[\]'\"]+")
 """Text between and around the values of a list."""
-CODE = re.compile(r"[A-Za-z_]{0,5}[+-]?\d+(?:\.\d+)?")
+CODE = re.compile(r"[A-Za-z_]{0,5}[+-]?(?:\d+(?:\.\d+)?|\.\d+)")
 """A number, or a short name with one, such as ``N17``."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 MIN_TIMESTAMP = 1e8
@@ -71,6 +71,7 @@ def implausible_rows(
     by_place: bool = False,
     names: bool = True,
     ratings: bool = True,
+    lists: bool = False,
 ) -> Iterator[Doubt]:
     """Yield implausible rows, with what was found and what was expected.
 
@@ -85,23 +86,40 @@ def implausible_rows(
         Whether names are checked.
     ratings : bool
         Whether ratings are checked, because all of them count.
+    lists : bool
+        Whether the table was read from one list of items per user.
     """
     both = (
         NamedColumn("user", table.user_names, table.users),
         NamedColumn("item", table.item_names, table.items),
     )
-    titled = [*zip(header, both, strict=False)]
-    if titled and all(title in column.names for title, column in titled):
-        again = np.all([column.codes == column.names.index(title) for title, column in titled], 0)
-        if again.any():
-            yield int(np.argmax(again)), "the header again", "one header, before all rows"
+    titles = [
+        [
+            n
+            for n, name in enumerate(column.names)
+            if name in header or (names and _is_title(name, column.kind))
+        ]
+        for column in both
+    ]
+    again = np.all([np.isin(column.codes, held) for column, held in zip(both, titles, strict=True)], 0)
+    if again.any():
+        yield int(np.argmax(again)), "the header again", "one header, before all rows"
     for named in both if names else ():
         yield from _missing(named)
+        yield from _strange(named)
         yield from _written_twice(named)
         yield from _lists(named)
+    if names and not header and len(table.users) > 3:
+        yield from _sizes(table, both)
+    if names and lists:
+        yield from list_doubts(table)
     yield from _numbers(table, ratings)
     if by_place:
         yield from _misplaced(table, both)
+
+
+def _is_title(name: str, kind: str) -> bool:
+    return name[-1:].isalpha() and column_role(name) == kind
 
 
 def _missing(named: NamedColumn) -> Iterator[Doubt]:
@@ -117,6 +135,63 @@ def _missing(named: NamedColumn) -> Iterator[Doubt]:
         if ROUNDED.fullmatch(name):
             found = f"{name!r} as {kind}, a number without its last digits"
             yield named.first_row_with_name(place), found, f"all digits{KEEP}"
+
+
+def _strange(named: NamedColumn) -> Iterator[Doubt]:
+    """Yield the few names that are no numbers, if all others are: headers, totals, and words for no value."""
+    kind, names, _ = named
+    few = max(len(names) // 20, int(len(names) > 5))
+    odd = [n for n, name in enumerate(names) if not (is_whole_number(name) or ANY_NUMBER.fullmatch(name))]
+    if len(odd) > few or not all(re.fullmatch(r"\W*\d*\W*|\D+", names[place]) for place in odd):
+        return
+    if not odd:
+        odd = [place for place, name in enumerate(names) if name.startswith("-")]
+        few = len(names) // 2 if all(re.fullmatch(r"-\d", names[place]) for place in odd) else few
+    if odd and len(odd) <= few:
+        found = f"{names[odd[0]]!r} as {kind}, but all other values are positive numbers"
+        yield named.first_row_with_name(odd[0]), found, f"a name of the {kind} on every line{KEEP}"
+
+
+def list_doubts(table: InteractionTable) -> Iterator[Doubt]:
+    """Yield lines that are not a user and its items: padded lines, a matrix, or two kinds of values in turn."""
+    names, codes = table.item_names, table.items
+    sizes = np.bincount(table.users)
+    different = np.bincount(np.unique(table.users * len(names) + codes) // len(names))
+    if (
+        len(sizes) > 1
+        and sizes.min() == sizes.max() > 2
+        and 2 * np.count_nonzero(different < sizes) > len(sizes)
+    ):
+        yield (
+            0,
+            f"{sizes[0]} items on every line, most of which repeat some",
+            f"a user and its items; remove the values that fill up lines, or write a matrix as pairs{KEEP}",
+        )
+    if len(codes) < 12 or (sizes % 2).any():
+        return
+    kinds = [np.unique(codes[start::2]) for start in (0, 1)]
+    dates = [all(re.fullmatch(r"\d{9,10}", names[code]) for code in kind) for kind in kinds]
+    if dates[0] != dates[1] or 4 * min(map(len, kinds)) < max(map(len, kinds)):
+        yield (
+            0,
+            f"values of another kind in every second place, such as {names[codes[1]]!r} after "
+            f"{names[codes[0]]!r}",
+            f"a user and its items; write pairs with their ratings or times, one per line{KEEP}",
+        )
+
+
+def _sizes(table: InteractionTable, both: Sequence[NamedColumn]) -> Iterator[Doubt]:
+    """Yield a first row that has the numbers, 6 or more, of users and items in the others."""
+    first = [
+        Decimal(names[codes[0]]) if is_whole_number(names[codes[0]]) else None for _, names, codes in both
+    ]
+    rest = [len(np.unique(codes[1:])) for _, _, codes in both]
+    if first in (rest, rest[::-1]) and min(rest) > 5:
+        yield (
+            0,
+            f"the numbers of users and items, {rest[0]} and {rest[1]}",
+            f"a user and an item; remove the line{KEEP.replace('a name', 'a row')}",
+        )
 
 
 def _written_twice(named: NamedColumn) -> Iterator[Doubt]:
@@ -167,20 +242,12 @@ def _misplaced(table: InteractionTable, both: Sequence[NamedColumn]) -> Iterator
             f"times up to {table.times.max()}, which are before 1973, in columns without names",
             f"user, item, rating, time{say}, or set form: lists if a line is a user and its items",
         )
-    sizes = [
-        Decimal(names[codes[0]]) if is_whole_number(names[codes[0]]) else None for _, names, codes in both
-    ]
-    rest = [len(np.unique(codes[1:])) for _, _, codes in both]
-    if len(table.users) > 2 and sizes == rest and all(size > 1 for size in rest):
-        yield (
-            0,
-            f"the numbers of users and items, {rest[0]} and {rest[1]}",
-            f"a user and an item{say}, or remove the line",
-        )
 
 
-def _are_days(times: I64) -> bool:
-    """Return whether different times are all days written as one number, such as 20101019."""
+def _are_dates(times: I64) -> bool:
+    """Return whether different times are all dates written as one number, such as 20101019 or 201010192355."""
+    while (times >= 10**8).any():
+        times = np.where(times >= 10**8, times // 10, times)
     years, months, days = times // 10_000, times // 100 % 100, times % 100
     likely = (years >= 1900) & (years <= 2100) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
     return len(times) > 1 and bool(likely.all())
@@ -188,7 +255,7 @@ def _are_days(times: I64) -> bool:
 
 def _numbers(table: InteractionTable, ratings: bool) -> Iterator[Doubt]:
     """Yield ratings and times that are something else."""
-    if table.times is not None and _are_days(np.unique(table.times[table.times >= 0])):
+    if table.times is not None and _are_dates(np.unique(table.times[table.times >= 0])):
         yield (
             0,
             f"times such as {table.times.max()}, which are dates without hyphens",

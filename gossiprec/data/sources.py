@@ -44,6 +44,10 @@ MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"GIF8", "an image (GIF)", EXPORT),
     (b"II*\0", "an image (TIFF)", EXPORT),
     (b"MM\0*", "an image (TIFF)", EXPORT),
+    (b"BM", "an image (BMP)", EXPORT),
+    (b"\0\0\1\0", "an image (ICO)", EXPORT),
+    (b"8BPS", "an image (PSD)", EXPORT),
+    (b"ID3", "an audio file (MP3)", EXPORT),
     (b"RIFF", "an image, audio or video file (RIFF)", EXPORT),
     (b"%PDF", "a PDF document", EXPORT),
     (b"{\\rtf", "a text document (RTF)", EXPORT),
@@ -59,9 +63,9 @@ MAGIC: tuple[tuple[bytes, str, str], ...] = (
     *((bytes([0x80, protocol]), "a Python pickle, which may run code", EXPORT) for protocol in range(2, 6)),
 )
 """First bytes, the format, and the next step."""
-TEXTUAL = (b"BZh", b"GIF8", b"RIFF", b"ORC", b"Rar!", b"FEA1")
+TEXTUAL = (b"BZh", b"GIF8", b"RIFF", b"ORC", b"Rar!", b"FEA1", b"BM", b"8BPS", b"ID3")
 """First bytes that may also begin a word: in these formats, bytes that are no text follow right after them."""
-TAR_MARK = slice(257, 262)
+TAR_MARK, MEDIA_MARK = slice(257, 262), slice(4, 8)
 SHEETS = {"xl/workbook.xml": "an Excel workbook (.xlsx)", "xl/workbook.bin": "an Excel workbook (.xlsb)",
           "content.xml": "an OpenDocument file", "word/document.xml": "a Word document",
           "ppt/presentation.xml": "a PowerPoint document", "Index/Document.iwa": "a Numbers document"}  # fmt: skip
@@ -77,7 +81,8 @@ SQL = re.compile(
 ARFF = re.compile(r"(?:\s*%[^\n]*\n)*\s*@relation\b", re.IGNORECASE)
 MATRIX_MARKET = re.compile(r"\s*%%MatrixMarket")
 SEPARATOR = re.compile(r"\s*\"?sep=(.)\"?[ \t]*[,;\t]*(?:[\r\n]|$)", re.IGNORECASE)
-NETFLIX = re.compile(r"^\s*\d+:[ \t]*\r?\n\s*\d+\s*,\s*\d+(?:\s*,|\s*-|\s*$)", re.MULTILINE)
+NETFLIX = re.compile(r"\s*\w+:[ \t]*[\r\n]\s*\w+[ \t]*(?:[,;\t|\r\n]|\Z)")
+NETFLIX_INSIDE = re.compile(r"^\s*\d+:[ \t]*[\r\n]\s*\d+\s*,\s*\d+(?:\s*,|\s*-|\s*$)", re.MULTILINE)
 SPARSE = re.compile(r"\S+(?:[ \t]+\d+:[-+.\deE]+)+")
 RULE = re.compile(r"[\s|:+-]*-{2}[\s|:+-]*")
 KEY = re.compile(r"\s*([A-Za-z][\w/ -]*):(?:\s|$)")
@@ -97,6 +102,8 @@ def refuse_binary(source_name: object, head: bytes) -> None:
             raise _refusal(source_name, name, step)
     if head[TAR_MARK] == b"ustar":
         raise _refusal(source_name, "a tar archive", "unpack it, and pass the path of the table inside it")
+    if head[MEDIA_MARK] == b"ftyp":
+        raise _refusal(source_name, "an image or video file (HEIC, AVIF, MP4)", EXPORT)
 
 
 def _is_text(data: bytes) -> bool:
@@ -132,7 +139,12 @@ def refuse_text(source_name: object, head: str) -> None:
         With the format and the next step.
     """
     for form, name, step in (
-        (JSON, "JSON", "convert it to CSV, for example with pandas.read_json(path, lines=True).to_csv(...)"),
+        (
+            JSON,
+            "JSON",
+            "convert it to CSV, for example with pandas.read_json(path).to_csv(...), with lines=True if each line is "
+            "an object of its own",
+        ),
         (MARKUP, "an XML or HTML document", EXPORT),
         (SQL, "SQL statements", EXPORT),
         (ARFF, "an ARFF file (Weka)", "remove its head, up to @data"),
@@ -147,7 +159,7 @@ def refuse_text(source_name: object, head: str) -> None:
             f"the line sep={separator[1]}, which Excel adds",
             f"remove this line and set delimiter: {separator[1]!r}",
         )
-    if NETFLIX.search(head):
+    if NETFLIX.match(head) or NETFLIX_INSIDE.search(head):
         raise _refusal(
             source_name,
             "blocks as in the Netflix Prize data, with a line 'movie:' before its ratings",

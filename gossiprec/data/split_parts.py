@@ -16,12 +16,13 @@ from gossiprec.data.delimited_text import InteractionTable, read_columns
 from gossiprec.data.format_detection import (
     DELIMITER_NAMES,
     DELIMITERS,
+    UNAMBIGUOUS,
     DetectedFormat,
     FormatHints,
     column_role,
     refuse_counts,
 )
-from gossiprec.data.sources import FileSource
+from gossiprec.data.sources import BRACKETS, FileSource
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.text_blocks import (
     PLACEHOLDER,
@@ -238,11 +239,13 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
                 f"lines that {marks} would split", "a single delimiter; set it with the option delimiter"
             )
     rows = sample.rows(delimiter)
-    refuse_counts(sample, rows)
+    parted = tuple((*row[0].split(":"), *row[1:]) for row in rows) if has_colons(rows) else rows
+    refuse_counts(sample, parted, (0, 1))
     _refuse_two_delimiters(sample, delimiter, rows)
+    refuse_enclosed(sample, rows)
     header = hints.header
     if header is None:
-        header = bool(rows) and [column_role(cell) for cell in rows[0][:2]] == ["user", "item"]
+        header = _has_header(sample, rows)
     user_delimiter = hints.user_delimiter
     if user_delimiter is None and hints.delimiter is None and has_colons(rows[1:] if header else rows):
         user_delimiter = ":"
@@ -252,6 +255,54 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
     return DetectedFormat(
         layout, rows[0] if header and rows else (), rows[1:] if header else rows, sample.marked
     )
+
+
+def _has_header(sample: TextSample, rows: Rows) -> bool:
+    """Return whether the first list holds the names of columns.
+
+    Raises
+    ------
+    DataError
+        If it cannot be decided.
+    """
+    first: tuple[str, ...] = rows[0] if rows else ("",)
+    roles = [column_role(cell) for cell in first[:2]]
+    if roles == ["user", "item"]:
+        return True
+    numbered = first == (*map(str, range(len(first))),) and len({len(row) for row in rows}) == 1 < len(rows)
+    if roles[0] == "user" or numbered or first[0].startswith(("#", "%")):
+        raise sample.error(
+            f"{', '.join(map(repr, first[:6]))}, which may be a header, a comment, or neither", UNAMBIGUOUS
+        )
+    return False
+
+
+def refuse_enclosed(sample: TextSample, rows: Rows) -> None:
+    """Refuse lists in quotes or brackets, which would become part of the names.
+
+    Raises
+    ------
+    DataError
+        If most lines have such names.
+    """
+    enclosed = [
+        cell
+        for row in rows
+        for cell in [next((cell for cell in row if cell[0:1] in OPENING or cell[-1:] in CLOSING), None)]
+        if cell is not None and (cell[0] in "\"'" or any(map(_is_unbalanced, row)))
+    ]
+    if 2 * len(enclosed) > len(rows):
+        raise sample.error(
+            f"{enclosed[0]!r}, a name with a part of quotes or brackets, as most lines have",
+            "names only; remove the quotes or brackets around names or lists",
+        )
+
+
+OPENING, CLOSING = ("'", '"', "[", "(", "{"), ("'", '"', "]", ")", "}", ",", ";")
+
+
+def _is_unbalanced(cell: str) -> bool:
+    return cell[-1:] in (",", ";") or any(cell.count(one) != cell.count(BRACKETS[one]) for one in BRACKETS)
 
 
 def has_colons(rows: Rows) -> bool:

@@ -228,7 +228,11 @@ def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
         for bad, called in FORBIDDEN.items():
             if bad in text:
                 asks = bad == "\0" and "encoding" in layout.keys
-                remedy = "; if it is UTF-16, set encoding: utf-16-le or utf-16-be" if asks else ""
+                remedy = (
+                    "; if it is UTF-16, set encoding: utf-16-le or utf-16-be; if it is no text, export it as CSV"
+                    if asks
+                    else ""
+                )
                 raise source.error(
                     line + count_line_ends(text[: text.index(bad)]),
                     called,
