@@ -27,8 +27,7 @@ class RandomFractionSplit(SplitRule):
 
     Notes
     -----
-    Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at
-    least one item. Validation items are drawn from the items that are not test items. The draw of an item
+    A fraction above zero gives each user at least one item. Validation items are drawn from the items that are not test items. The draw of an item
     depends only on (seed, user, item).
     """
 
@@ -39,6 +38,9 @@ class RandomFractionSplit(SplitRule):
         validation: float = Field(0.1, ge=0, lt=1)
         validation_of: Literal["all", "train"] = "all"
         """whether validation is a fraction of all items, or of the items that are not test items"""
+        rounding: Literal["nearest", "down", "up"] = "nearest"
+        """how numbers of test and validation items are rounded: halves up, down (RecBole), or up (``int(0.8 * n)`` for
+        training)"""
         seed: int | None = Field(None, ge=0, lt=2**63)
         """seed of the split; null: the seed of the run, so that each seed has its own split"""
 
@@ -56,17 +58,18 @@ class RandomFractionSplit(SplitRule):
         """Hold out random items of each user."""
         options, pairs = self.options, first_interactions(interactions)
         counts = count_items_per_user(pairs)
-        n_test = _share(options.test, counts)
+        n_test = _share(options.test, counts, options.rounding)
         whole = counts if options.validation_of == "all" else counts - n_test
         return split_by_position(
             pairs,
             random_positions(pairs, seed if options.seed is None else options.seed),
             n_test=n_test,
-            n_validation=_share(options.validation, whole),
+            n_validation=_share(options.validation, whole, options.rounding),
         )
 
 
-def _share(fraction: float, counts: I64) -> I64:
-    rounded: I64 = np.floor(fraction * counts + 0.5).astype(np.int64)
-    np.maximum(rounded, 1 if fraction > 0 else 0, out=rounded)
-    return rounded
+def _share(fraction: float, counts: I64, rounding: str) -> I64:
+    exact = fraction * counts
+    whole = np.round(exact, 9)  # 0.2 of 15 is 3, not above it
+    rounded = {"nearest": np.floor(exact + 0.5), "down": np.floor(whole), "up": np.ceil(whole)}[rounding]
+    return np.maximum(rounded, 1 if fraction > 0 else 0).astype(np.int64)

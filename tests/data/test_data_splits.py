@@ -84,6 +84,15 @@ def test_random_fractions_are_rounded_with_halves_up():
     assert (split.test.sizes.tolist(), split.validation.sizes.tolist()) == ([2, 5], [1, 3])
 
 
+@pytest.mark.parametrize(
+    ("rounding", "tests", "validation"), [("down", [1, 3, 3], [1, 1, 1]), ("up", [1, 3, 4], [1, 2, 2])]
+)
+def test_random_fractions_are_rounded_as_public_code_does(rounding, tests, validation):
+    data = interactions([(user, item) for user, count in enumerate((4, 15, 17)) for item in range(count)])
+    split = divide(data, "random", test=0.2, validation=0.1, rounding=rounding)
+    assert (split.test.sizes.tolist(), split.validation.sizes.tolist()) == (tests, validation)
+
+
 def test_validation_may_be_a_fraction_of_what_test_leaves():
     data = interactions([(user, item) for user, size in enumerate([10, 12, 13, 25]) for item in range(size)])
     split = divide(data, "random", test=0.2, validation=0.1, validation_of="train")
