@@ -28,11 +28,17 @@ def format_rows(rows: Mapping[str, str]) -> str:
 def format_header(summary: Mapping[str, Any]) -> str:
     """Return the name of the run and its final recommendation quality."""
     metrics = ((name, value) for name, value in summary["utility"].items() if "=" not in name)
-    utility = [f"{name} {format_percent(value)} %" for name, value in metrics]
+    measured = summary.get("measured", {})
+    errors = {
+        name: f" ± {format_percent(error)}" for name, error in measured.get("standard_errors", {}).items()
+    }
+    utility = [f"{name} {format_percent(value)}{errors.get(name, '')} %" for name, value in metrics]
     rows = {
         "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
         "utility": ", ".join(utility) or "not measured",
     }
+    if measured:
+        rows["measured"] = f"{measured['users']:,} of {measured['of']:,} users, ± one standard error"
     if summary.get("stopped"):
         from gossiprec.runs.run import describe_stop
 

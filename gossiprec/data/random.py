@@ -27,8 +27,8 @@ class RandomFractionSplit(SplitRule):
 
     Notes
     -----
-    A fraction above zero gives each user at least one item. Validation items are drawn from the items that are not test items. The draw of an item
-    depends only on (seed, user, item).
+    A fraction above zero gives each user at least one item. Validation items are drawn from the items that are not test
+    items. The draw of an item depends only on (seed, user, item).
     """
 
     class Options(OptionSet):

@@ -144,6 +144,11 @@ def _evaluation_contradictions(
             ("stop", "measure"),
             f"found {scenario.stop.measure!r}, which no report has; add it to evaluate.metrics",
         )
+    if scenario.evaluate.sample is not None and scenario.evaluate.activity_groups is not None:
+        yield (
+            ("evaluate", "activity_groups"),
+            "cannot be had for a sample of users; remove evaluate.sample, or take groups: {by: activity}",
+        )
     if plain["evaluate"]["targets"] == "attacked" and not scenario.attackers:
         yield (
             ("evaluate", "targets"),
@@ -337,6 +342,12 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     if concurrency is not None and concurrency > n_users:
         clients = ("protocol", "aggregation", "concurrency")
         yield clients, f"found {concurrency}, but there are only {n_users} clients"
+    sample = plain["evaluate"].get("sample")
+    if sample is not None and sample > n_users:
+        yield (
+            ("evaluate", "sample"),
+            f"found {sample}, but there are only {n_users} users; lower it, or remove it",
+        )
     for path, message in _beyond_items(plain["evaluate"], n_items):
         yield ("evaluate", *path), message
     for index, entry in enumerate(plain.get("attackers", [])):

@@ -220,7 +220,9 @@ class Scenario(ScenarioHeader):
                 del plain["dataset"][key]
         if not self.dataset.without:
             del plain["dataset"]["without"]
-        for key in ("activity_groups", "groups", "keep_lists", "keep"):
+        if self.training.positives_drawn == "all":
+            del plain["training"]["positives_drawn"]
+        for key in ("activity_groups", "groups", "keep_lists", "keep", "sample"):
             if getattr(self.evaluate, key) is None:
                 del plain["evaluate"][key]
         if self.evaluate.by_user == "last":

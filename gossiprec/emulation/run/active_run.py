@@ -545,6 +545,7 @@ class ActiveRun:
                 "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
                 **(self._validated.summary() if self._validated else {}),
                 **(self._activity.summary() if self._activity else {}),
+                **self._utility.sample_summary(),
                 **group_summary(
                     self._groups,
                     prepared.split,

@@ -35,6 +35,8 @@ class FullRanker:
         the training part is masked.
     keep : int
         Length of the recommendation lists of all users that are wanted in addition; 0 for none.
+    among : ndarray of int64, optional
+        The users who are measured, ascending; all without it.
 
     Attributes
     ----------
@@ -51,6 +53,7 @@ class FullRanker:
         targets: I64,
         masked: Sequence[str] = ("train",),
         keep: int = 0,
+        among: I64 | None = None,
     ) -> None:
         self._split = split
         self._masked: list[Ragged] = [getattr(split, part) for part in masked]
@@ -63,7 +66,8 @@ class FullRanker:
         relevant = {RelevantRanks: split.test, ValidationRanks: split.validation}
         counts = [part.sizes for seen, part in relevant.items() if seen in self.kinds]
         with_relevant = np.flatnonzero(sum(counts, np.zeros(split.n_users, np.int64)))
-        self.users = np.arange(split.n_users) if self.kinds - relevant.keys() else with_relevant
+        everyone = np.arange(split.n_users) if among is None else among
+        self.users = everyone if self.kinds - relevant.keys() else with_relevant
 
     def rank(self, users: I64, scores: F32) -> list[RankedLists]:
         """Return the inputs of each kind of metric from the lists of some users.

@@ -19,6 +19,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged, row_entries
+from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.poisoners import least_popular_items, poisoner_targets
@@ -40,7 +41,7 @@ from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_m
 from gossiprec.measures.selectors import baseline_metric_name
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
-from gossiprec.models.feeds.base import Columns
+from gossiprec.models.feeds.base import Columns, select_sets
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class UtilityOptions:
         Groups of users for which each metric is computed, too.
     keep_lists : int
         Length of the recommendation lists that :attr:`UtilityEvaluator.lists` holds; 0 for none.
+    sample : int or None
+        Number of users, drawn uniformly from the seed, who are measured; None for all.
     """
 
     targets: I64 | None = None
@@ -83,6 +86,7 @@ class UtilityOptions:
     attacked: I64 | None = None
     groups: Sequence[UserGroup] = ()
     keep_lists: int = 0
+    sample: int | None = None
 
 
 class UtilityEvaluator:
@@ -131,7 +135,19 @@ class UtilityEvaluator:
         targets, attacked = (
             none if items is None else items for items in (options.targets, options.attacked)
         )
-        self._split = split
+        feed = executor.work.feed
+        self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
+        self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
+        data, self._n_tested = MeasureData.of(split), int(np.count_nonzero(split.test.sizes))
+        measured = None
+        if options.sample is not None:
+            drawn = generator(seed, "measured-users").permutation(split.n_users)[: options.sample]
+            measured = np.sort(drawn)
+            tests, _ = row_entries(split.test.offsets, measured)
+            self._before_tests = {name: column[tests] for name, column in self._before_tests.items()}
+            test, validation = (select_sets(part, measured) for part in (split.test, split.validation))
+            split = replace(split, test=test, validation=validation)
+        self._split, self.is_sample = split, measured is not None
         self._groups = options.groups
         self.by_user: dict[str, tuple[I64, F64]] = {}
         self.lists: tuple[I64, I32] | None = None
@@ -142,18 +158,19 @@ class UtilityEvaluator:
         self._users = np.flatnonzero(split.test.sizes > 0)
         specs = [read_metric(metric) for metric in metrics]
         self._metrics = [spec for spec in specs if spec.input_type is not RelevantRanks or len(self._users)]
-        data = MeasureData.of(split)
         self._measures = {spec.name: spec.measure(data) for spec in self._metrics}
         full = [metric for metric in self._metrics if metric.full]
-        feed = executor.work.feed
-        self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
-        self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
         self._seed, self._mask = seed, options.mask.split("+")
         parts = _by_part(full, separately=bool(self._histories["test"]))
         if self._keep:
             parts.setdefault("test", [])
         self._whole = [
-            (part, FullRanker(split, of_part, targets, self._mask, self._keep if part == "test" else 0))
+            (
+                part,
+                FullRanker(
+                    split, of_part, targets, self._mask, self._keep if part == "test" else 0, measured
+                ),
+            )
             for part, of_part in parts.items()
         ]
         self._sampled = len(full) < len(self._metrics)
@@ -203,6 +220,26 @@ class UtilityEvaluator:
         tested = (metric.name for metric in self._metrics if metric.uses_test_items)
         found = {name: self.by_user[name][1] for name in tested if name in self.by_user}
         return {name: values for name, values in found.items() if len(values) == len(self._users)}
+
+    def standard_errors(self) -> dict[str, float]:
+        """Return the standard error of each metric with a value per user, as an estimate of the mean over all users.
+
+        It has the correction for a sample without repetition: it is 0 if all users are measured.
+        """
+        found = {}
+        for name, (_, values) in self.by_user.items():
+            defined = values[~np.isnan(values)]
+            if len(defined) > 1:
+                left = max(0.0, 1 - len(self._users) / self._n_tested)
+                found[name] = float(defined.std(ddof=1) * np.sqrt(left / len(defined)))
+        return found
+
+    def sample_summary(self) -> dict[str, Any]:
+        """Return the number of measured users and the standard errors; empty if all users are measured."""
+        if not self.is_sample:
+            return {}
+        users = {"users": len(self._users), "of": self._n_tested}
+        return {"measured": {**users, "standard_errors": self.standard_errors()}}
 
     def _of_groups(
         self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
@@ -519,5 +556,6 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
         attacked=attacked,
         groups=make_groups(scenario, split),
         keep_lists=evaluate.keep_lists or 0,
+        sample=evaluate.sample,
     )
     return UtilityEvaluator(split, evaluate.metrics, prepared.executor, scenario.seed, options)
