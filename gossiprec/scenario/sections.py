@@ -135,7 +135,7 @@ class EvaluateOptions(Options):
     keep_lists: Annotated[int, Field(ge=1, le=LARGEST)] | None = None
     """Number of recommended items of each user at the last report to save (lists.parquet)."""
     sample: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
-    """Number of users, drawn at random, whose recommendations are measured; the summary then has standard errors."""
+    """Number of users, drawn at random, for whom recommendations are measured; the summary then has standard errors."""
     train_loss: bool = False
     """Report `train_loss`, the mean over users of the loss on their own training samples (docs/measures.md); not
     available for central training or sharded runs."""
