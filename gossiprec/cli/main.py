@@ -166,6 +166,7 @@ def exit_code(
         return 0  # the reader closed the pipe, as `head` does
     except Exception as error:
         message, status = _foreign_error(error)
+        message = message or _damage(arguments)
         if not message:
             raise
         return _failed(_as_error(message), status)
@@ -227,8 +228,22 @@ def _flush() -> None:
         raise
 
 
+def _damage(arguments: Sequence[str]) -> str:
+    """Return a fault of the first damaged run directory among the arguments, or an empty string."""
+    from gossiprec.runs.run_list import find_runs
+    from gossiprec.runs.verify import first_fault
+
+    folders = [word for word in arguments if os.path.isdir(word)]
+    faults = (first_fault(run) for folder in folders for run in find_runs(folder))
+    fault = next(filter(None, faults), None)
+    return f"{fault}; restore it from a copy, or run its scenario.yaml again" if fault else ""
+
+
 def _foreign_error(error: Exception) -> tuple[str, int]:
-    """Return message and exit status of an error of another library; the message is empty for a fault in the code."""
+    """Return message and exit status of an error of another library; the message is empty for a fault in the code.
+
+    A fault in the code may have its reason in a damaged file.
+    """
     words = " ".join(str(each) for each in (error, error.__cause__, error.__context__)).lower()
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if isinstance(error, OSError) and not any(sign in words for sign in NO_MEMORY):
@@ -239,4 +254,4 @@ def _foreign_error(error: Exception) -> tuple[str, int]:
             "dataset.limit_users or dataset.users, model.dim or the number of observers, and check the estimate with "
             "`gossiprec simulate SCENARIO --dry-run`"
         ), 1
-    return "", 1
+    return "", 2

@@ -15,10 +15,9 @@ from gossiprec.report.sections import make_sections
 from gossiprec.report.sources import ReportRuns
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import UNKNOWN
+from gossiprec.runs.manifest import STUDY_MARK
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
 from gossiprec.version import __version__
-
-STUDY_MARK = "study.json"
 
 
 def is_study(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from gossiprec.figures.study.table_reader import Point, StudyTable, read_study
 from gossiprec.report import ChartAxis, TableBlock, TableColumn
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, UNKNOWN, is_locked, resolve_status
+from gossiprec.runs.manifest import read_study_mark
 from gossiprec.runs.reader import Columns
-from gossiprec.runs.run_files import read_regular
 
 CLOCKS = {"round": ChartAxis("round"), "time": ChartAxis("virtual time (mean wake periods)")}
 """Clocks of a run's tables, by column."""
@@ -109,7 +108,7 @@ def thin_indices(n_points: int, most: int) -> npt.NDArray[Any]:
     return np.unique(np.linspace(0, n_points - 1, min(n_points, most)).round().astype(np.int64))
 
 
-MARK, RUNS = "study.json", "runs"
+RUNS = "runs"
 
 
 @dataclass(frozen=True)
@@ -170,12 +169,12 @@ def read_report_study(path: Path, home: Path) -> ReportStudy:
     LogError
         If the folder cannot be read as a study.
     """
-    return ReportStudy(read_study(path, or_empty=True), _mark(path), home)
+    return ReportStudy(read_study(path, or_empty=True), read_study_mark(path), home)
 
 
 def study_status(path: Path) -> str:
     """Return the status in ``study.json``, or ``killed`` or ``unknown`` if no process appears to run the study."""
-    mark = _mark(path)
+    mark = read_study_mark(path)
     status = str(mark.get("status"))
     if status == "running" and not is_locked(path / LOCK):
         return resolve_status(mark.get("writer"))
@@ -199,13 +198,3 @@ def unfinished_runs(path: Path) -> dict[str, str]:
             if run.status not in ("complete", "failed"):
                 found[folder.name] = run.status_text
     return found
-
-
-def _mark(path: Path) -> Mapping[str, Any]:
-    try:
-        mark = json.loads(read_regular(path / MARK))
-    except (OSError, ValueError) as error:
-        raise LogError(f"cannot read {path / MARK}: {error}") from error
-    if not isinstance(mark, dict):
-        raise LogError(f"cannot read {path / MARK}: it is not a mapping")
-    return mark

@@ -21,6 +21,14 @@ UserRow = tuple[float, int, str, I64, F64]
 """Virtual time and round of a report, a metric, users (nodes) and their values, both of shape (n,)."""
 
 
+ROW_BYTES = 400
+"""Memory of a row at most, while it is read: its metric is a word."""
+
+
+LONGEST_METRIC = 1_000
+"""Characters of the name of a metric."""
+
+
 def parquet_schema() -> pa.Schema:
     """Return the columns of ``metrics_by_user.parquet``."""
     import pyarrow as pa
@@ -141,11 +149,16 @@ def _read(path: Path, schema: pa.Schema, option: str) -> dict[str, npt.NDArray[A
         )
     try:
         with run_files.open_to_read(path) as file:
-            table = pq.ParquetFile(file).read(use_threads=False)
-    except (OSError, ValueError, pa.ArrowException) as error:
+            table = run_files.read_parquet(path, pq.ParquetFile(file), ROW_BYTES)
+    except (OSError, ValueError, pa.ArrowException, MemoryError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not table.schema.equals(schema) or any(column.null_count for column in table.columns):
         found = ", ".join(f"{field.name} ({field.type})" for field in table.schema)
         expected = ", ".join(f"{field.name} ({field.type})" for field in schema)
         raise LogError(f"cannot read {path}: found columns {found}; expected {expected}, without nulls")
-    return {name: table[name].to_numpy() for name in table.column_names}
+    columns = {name: table[name].to_numpy() for name in table.column_names}
+    if long := [each for each in set(columns.get("metric", ())) if len(each) > LONGEST_METRIC]:
+        raise LogError(
+            f"cannot read {path}: found a metric of {len(long[0]):,} characters; the file is damaged"
+        )
+    return columns

@@ -19,14 +19,17 @@ import numpy as np
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.machine import processor_name
+from gossiprec.base.plain_text import parse_json
 from gossiprec.base.portable import describe_target
 from gossiprec.base.registry import Plugins
 from gossiprec.native.numba_support import is_plain
 from gossiprec.runs import run_files
 from gossiprec.runs.lock import process_identity
+from gossiprec.runs.record_types import MANIFEST, STUDY, SUMMARY, check_record
 from gossiprec.runs.run_files import open_to_read, read_regular, replace_file
 from gossiprec.version import __version__, code_version
 
+STUDY_MARK = "study.json"
 LAYOUT = 1
 """Version of the run directory's contract."""
 
@@ -119,12 +122,6 @@ def git_commit(source: Path) -> str | None:
 
 DIGEST, FILES = "digest", "files"
 """The keys of the digests: of the manifest itself, and of other files by name."""
-_KINDS: Mapping[str, type] = {
-    **dict.fromkeys(("status", "code"), str),
-    **dict.fromkeys(("plugins", "data", "inputs", "files", "writer", "stopped", "observes"), dict),
-    **dict.fromkeys(("notes", "resumed", "changes"), list),
-}
-"""Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
 
 
 def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
@@ -154,9 +151,7 @@ def read_manifest(run: Path) -> dict[str, Any]:
     """
     path = run / run_files.MANIFEST
     found = read_json(path)
-    for key, kind in _KINDS.items():
-        if found.get(key) is not None and not isinstance(found[key], kind):
-            raise LogError(f"{path}: {key} is {found[key]!r}; expected {_NAMES[kind]}; {_NEXT}")
+    check_record(path, {key: value for key, value in found.items() if value is not None}, MANIFEST, _NEXT)
     if found.get("status") not in run_files.STATUSES:
         raise LogError(
             f"{path}: status is {found.get('status')!r}; expected {', '.join(run_files.STATUSES)}; {_NEXT}"
@@ -164,8 +159,34 @@ def read_manifest(run: Path) -> dict[str, Any]:
     return found
 
 
-_NAMES: Mapping[type, str] = {str: "text", dict: "a mapping", list: "a list"}
 _NEXT = "the file is damaged; restore the run from a copy, or run its scenario.yaml again"
+
+
+def read_summary(path: Path) -> dict[str, Any]:
+    """Return the content of a ``summary.json``.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, or a value that other code reads is of another type.
+    """
+    found = read_json(path)
+    check_record(path, found, SUMMARY, _NEXT)
+    return found
+
+
+def read_study_mark(folder: Path) -> dict[str, Any]:
+    """Return the content of ``study.json``, the status of a study.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, or a value that other code reads is of another type.
+    """
+    found = read_json(folder / STUDY_MARK)
+    step = "the file is damaged; run the study again: finished runs are kept"
+    check_record(folder / STUDY_MARK, found, STUDY, step)
+    return found
 
 
 def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
@@ -258,22 +279,15 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     LogError
-        If it cannot be read, is no mapping, or holds a number that is not finite.
+        If it cannot be read, is no mapping, or holds what :func:`gossiprec.base.plain_text.parse_json` refuses.
     """
     try:
-        found = json.loads(read_regular(path), parse_float=_finite, parse_constant=_finite)
-    except (OSError, ValueError, RecursionError) as error:
+        found = parse_json(read_regular(path))
+    except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):
         raise LogError(f"cannot read {path}: it is not a mapping")
     return found
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"found the number {text}; expected finite numbers; the file is damaged")
-    return number
 
 
 def to_plain(value: Any) -> Any:

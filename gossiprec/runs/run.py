@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
+from gossiprec.base.plain_text import parse_yaml
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.by_user import read_by_user, read_lists
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
-from gossiprec.runs.manifest import file_faults, identify_results, manifest_fault, read_json, read_manifest
+from gossiprec.runs.manifest import file_faults, identify_results, manifest_fault, read_manifest, read_summary
 from gossiprec.runs.reader import Columns, EventLog, read_log
 from gossiprec.runs.run_files import check_own_files, read_regular
 
@@ -220,7 +220,7 @@ class Run:
     def summary(self) -> dict[str, Any] | None:
         """The summary, or None if the run has not written one."""
         path = self.path / run_files.SUMMARY
-        return _checked_summary(path, read_json(path)) if path.exists() else None
+        return read_summary(path) if os.path.lexists(path) else None
 
     @cached_property
     def metrics(self) -> dict[str, npt.NDArray[Any]]:
@@ -401,25 +401,10 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     return Run(path)
 
 
-def _checked_summary(path: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """Return a summary of which the parts that other code reads have their types."""
-    for key in ("utility", "seconds", "bytes"):
-        if not isinstance(found.get(key, {}), dict):
-            raise LogError(f"{path}: {key} is no mapping; the file is damaged; restore the run from a copy")
-    for key in ("attacks", "findings", "membership", "notes"):
-        rows, kind = found.get(key, []), str if key == "notes" else dict
-        if not isinstance(rows, list) or not all(isinstance(row, kind) for row in rows):
-            raise LogError(
-                f"{path}: {key} is no list of its rows; the file is damaged; restore the run from a copy"
-            )
-    return found
-
-
 def _mapping(path: Path) -> dict[str, Any]:
     try:
-        content = read_regular(path)
-        found = yaml.safe_load(content)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        found = parse_yaml(read_regular(path))
+    except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):
         raise LogError(f"cannot read {path}: it is not a mapping")

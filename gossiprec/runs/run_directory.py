@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -363,7 +362,7 @@ def _make_empty(path: Path) -> None:
         for pattern in (run_files.TENSORBOARD, run_files.VERSIONS):
             for left in path.glob(pattern):
                 left.unlink()
-        for name in run_files.FILES:
+        for name in (*run_files.FILES, run_files.EPSILON):
             for left in run_files.find_leftovers(path / name):
                 left.unlink(missing_ok=True)
             if name != run_files.EVENTS:
@@ -409,7 +408,7 @@ def remove_run(path: Path) -> None:
 
 def _failed_before_a_report(path: Path) -> bool:
     """Return whether the folder holds a failed run without results, which cannot be resumed."""
-    status = json.loads(run_files.read_regular(path / run_files.MANIFEST)).get("status")
+    status = manifests.read_json(path / run_files.MANIFEST).get("status")
     if status != "failed" or CheckpointFolder(path).newest_first():
         return False
     tables = [path / table.file for table in TABLES]
@@ -418,7 +417,9 @@ def _failed_before_a_report(path: Path) -> bool:
 
 def _holds_a_run(path: Path) -> bool:
     """Return whether there is a manifest written by gossiprec; other programs write a ``manifest.json`` too."""
+    if (path / run_files.MANIFEST).is_symlink():
+        raise run_files.not_regular_error(path / run_files.MANIFEST)
     try:
-        return "gossiprec" in json.loads(run_files.read_regular(path / run_files.MANIFEST))
-    except (OSError, ValueError, TypeError):
+        return "gossiprec" in manifests.read_json(path / run_files.MANIFEST)
+    except LogError:
         return False

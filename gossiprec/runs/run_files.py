@@ -14,9 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.base.inputs import format_bytes
+from gossiprec.base.machine import available_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 SCENARIO = "scenario.yaml"
 MANIFEST = "manifest.json"
@@ -33,6 +39,8 @@ LISTS = "lists.parquet"
 USERS = "users.csv"
 ITEMS = "items.csv"
 SUMMARY = "summary.json"
+EPSILON = "epsilon.npz"
+"""Written for a complete run by ``gossiprec epsilon``."""
 CHECKPOINTS = "checkpoints"
 """Folder of the checkpoints, present until the run is complete."""
 OBSERVED = "observed"
@@ -65,6 +73,8 @@ def log_path(path: Path) -> Path:
 
 
 TEMPORARY_SUFFIX = ".writing"
+SMALL_BYTES = 64 << 20
+"""Size up to which a file is read without asking how much memory there is."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 """Flags for a file that must not exist yet; with O_EXCL a link at its name is refused too."""
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO then fails at once instead of waiting
@@ -121,17 +131,45 @@ def read_regular(path: Path) -> bytes:
     Raises
     ------
     LogError
-        If it is a link or no regular file.
+        If it is a link or no regular file, or larger than the available memory.
     OSError
         If it cannot be read.
     """
     with open_to_read(path) as file:
+        check_room(path, os.fstat(file.fileno()).st_size)
         return file.read()
+
+
+def check_room(path: Path, n_bytes: int) -> None:
+    """Refuse a file that the available memory cannot hold, such as one that is mostly holes.
+
+    Parameters
+    ----------
+    path : Path
+    n_bytes : int
+        The memory that its content needs.
+
+    Raises
+    ------
+    LogError
+    """
+    if n_bytes > SMALL_BYTES and n_bytes > (available := available_bytes() // 2):
+        raise LogError(
+            f"cannot read {path}: its content needs {format_bytes(n_bytes)}; expected up to {format_bytes(available)}, "
+            "half of the available memory; the file is damaged, or needs a larger machine"
+        )
 
 
 def open_to_read(path: Path) -> BufferedReader:
     """Open a regular file for reading; see :func:`read_regular`."""
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
+
+
+def read_parquet(path: Path, file: pq.ParquetFile, row_bytes: int) -> pa.Table:
+    """Return the table of a Parquet file, of which a row takes up to `row_bytes` of memory; see :func:`check_room`."""
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    check_room(path, sum(group.num_rows * row_bytes + group.total_byte_size for group in groups))
+    return file.read(use_threads=False)
 
 
 def check_own_files(folder: Path) -> None:
@@ -143,7 +181,7 @@ def check_own_files(folder: Path) -> None:
         If there is such a link; the message names the first.
     """
     if folder.is_dir():
-        for name in (*FILES, CHECKPOINTS, OBSERVED):
+        for name in (*FILES, EPSILON, CHECKPOINTS, OBSERVED):
             if (folder / name).is_symlink():
                 raise not_regular_error(folder / name)
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from gossiprec.base.errors import GossipRecError, LogError, did_you_mean
+from gossiprec.base.plain_text import parse_yaml
 from gossiprec.runs import run_files
 from gossiprec.runs.run import Run
 
@@ -133,7 +134,7 @@ def read_scenario(path: Path) -> dict[str, Any]:
     try:
         text = run_files.read_regular(file).decode()
         return {path: value for block in _blocks(text) for path, value in _parsed(block)}
-    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise LogError(f"cannot read {file}: {' '.join(str(error).split())}") from error
 
 
@@ -149,7 +150,7 @@ def _blocks(text: str) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _parsed(block: str) -> tuple[tuple[str, Any], ...]:
-    return tuple(flat_items(yaml.safe_load(block)))
+    return tuple(flat_items(parse_yaml(block)))
 
 
 def flat_items(content: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -286,9 +286,13 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not os.path.lexists(path):
         return {}
     try:
-        with run_files.open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        with run_files.open_to_read(path) as file, zipfile.ZipFile(file) as archive:
+            run_files.check_room(path, sum(entry.file_size for entry in archive.infolist()))
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, LookupError, EOFError, NotImplementedError, RuntimeError, MemoryError,
+            zipfile.BadZipFile, zlib.error, SyntaxError, TypeError) as error:  # fmt: skip
         raise LogError(f"cannot read {path}: {error}") from error
 
 

@@ -165,4 +165,28 @@ def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
         faults.append(
             f"ends at byte {log.size_bytes} without an index, but according to {path} the run is complete"
         )
-    return faults + file_faults(run, manifest), has_digests(manifest)
+    return [*faults, *file_faults(run, manifest), *_observed_faults(run)], has_digests(manifest)
+
+
+def _observed_faults(run: Path) -> list[str]:
+    """Return the faults of the results of later observers, each of which is a run directory."""
+    folder, faults = run / run_files.OBSERVED, []
+    for each in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not each.name.startswith("."):
+            try:
+                run_files.check_folder(each)
+                found = verify_log(each)
+            except LogError as error:
+                faults.append(str(error))
+            else:
+                faults += [] if found.complete else [str(found)]
+    return faults
+
+
+def first_fault(run: Path) -> str | None:
+    """Return the first proof that a run directory is damaged, or None."""
+    try:
+        found = verify_log(run)
+    except LogError as error:
+        return str(error)
+    return None if found.damage is None and found.contradiction is None else str(found)

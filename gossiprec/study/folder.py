@@ -17,8 +17,8 @@ from gossiprec.base.registry import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer, process_identity
-from gossiprec.runs.manifest import manifest_fault, utc_now
-from gossiprec.runs.run_files import check_folder, read_regular, replace_file, wrap_write_errors
+from gossiprec.runs.manifest import STUDY_MARK, manifest_fault, read_study_mark, utc_now
+from gossiprec.runs.run_files import check_folder, replace_file, wrap_write_errors
 from gossiprec.scenario.registries import scenario_code_version
 from gossiprec.study.plan import StudyPlan, Variant
 from gossiprec.study.run_hash import SharedSimulation, canonical_json, scenario_table_keys
@@ -34,7 +34,7 @@ from gossiprec.study.task import TaskResult
 from gossiprec.study.user_table import VariantRun, write_user_table
 from gossiprec.version import __version__, code_version
 
-SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
+SPEC, MARK, RUNS = "study.yaml", STUDY_MARK, "runs"
 PATIENCE_S = 5.0
 """Seconds to wait for another writer to end; a killed one keeps the lock until its workers have ended."""
 
@@ -135,12 +135,9 @@ def read_study_status(path: Path) -> dict[str, Any]:
         If it is not the file of a gossiprec study.
     """
     try:
-        found = json.loads(read_regular(path))
-    except (OSError, ValueError) as error:
-        raise LogError(f"cannot read {path}: {error}; choose another folder with --out") from error
-    if not isinstance(found, dict) or "gossiprec" not in found or "study" not in found:
-        raise LogError(f"{path} does not belong to a gossiprec study; choose another folder with --out")
-    return found
+        return read_study_mark(path.parent)
+    except LogError as error:
+        raise LogError(f"{error}; or choose another folder with --out") from error
 
 
 def runs_with_other_data(runs: Iterable[tuple[SharedSimulation, Run]]) -> dict[str, str]:

@@ -324,7 +324,7 @@ def test_forged_later_results_are_one_message(observed, tmp_path, capsys):
         (later / "summary.json").write_text(json.dumps({key: value}))
         write_manifest(later, {**manifest, "files": digests_of(later)})  # as a stranger would
         code, _, said = invoke(capsys, "report", run)
-        assert (code, said.count("\n"), f"summary.json: {key} is no" in said) == (2, 1, True)
+        assert (code, said.count("\n"), f"summary.json: {key}" in said) == (2, 1, True)
     shutil.rmtree(run / "observed")
     (run / "observed").write_text("x")
     with pytest.raises(LogError, match="observed: found a file; expected the folder of later results"):

@@ -34,7 +34,7 @@ from gossiprec.emulation.run.contact_replay import (
 from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
 from gossiprec.models.base.parameter_blocks import BlockRole
 from gossiprec.runs import Run, open_run
-from gossiprec.runs.run_files import replace_file
+from gossiprec.runs.run_files import EPSILON, replace_file
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn
 
@@ -42,7 +42,6 @@ MOST_UPDATES = 2000
 """Most local updates of a run for the linear bound: a view of n updates takes time in proportion to n^3."""
 MOST_NUMBERS = 2**26
 """Most numbers of its replay."""
-FILE = "epsilon.npz"
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def _write(run: Run, found: NetworkEpsilon) -> None:
 
     content = io.BytesIO()
     np.savez_compressed(content, **found.arrays())
-    replace_file(run.path / FILE, content.getvalue())
+    replace_file(run.path / EPSILON, content.getvalue())
 
 
 def _epsilons(noise: NodeNoise, users: I64, updates: F64) -> F64:

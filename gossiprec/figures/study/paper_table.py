@@ -6,7 +6,6 @@ import csv
 import html
 import io
 import itertools
-import json
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,8 +20,8 @@ from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import PerSeed, Point, StudyTable, order_quantities
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import OF_ATTACKS
+from gossiprec.runs.manifest import read_study_mark
 from gossiprec.runs.paired_tests import correct_by_holm
-from gossiprec.runs.run_files import read_regular
 
 MEASURE = "measure"
 UNITS = {
@@ -419,10 +418,7 @@ def _notes(
 
 def _missing(table: StudyTable, cells: Sequence[TableCell]) -> list[str]:
     """Return the notes on failed and unfinished runs, and on cells with fewer seeds."""
-    try:
-        mark = json.loads(read_regular(table.path / "study.json"))
-    except (OSError, ValueError) as error:
-        raise LogError(f"cannot read the study in {table.path}: {error}") from error
+    mark = read_study_mark(table.path)
     n, failed = int(mark.get("simulations", 0)), len(mark.get("failed", ()))
     left = max(0, n - int(mark.get("finished", n)) - failed)
     notes = []

@@ -13,14 +13,16 @@ from typing import Any, NamedTuple
 from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.figures.study.quantity import Label, Quantity, format_label, join_labels, measure_label
 from gossiprec.measures.selectors import FILTERS, read_measure
-from gossiprec.runs.run_files import open_to_read, read_regular
+from gossiprec.runs.manifest import read_study_mark
+from gossiprec.runs.run_files import open_to_read, read_parquet
 
 Point = tuple[Label, ...]
 """A combination: one label per axis, in the order of the axes."""
 PerSeed = dict[int, float]
 Values = dict[Quantity, dict[Point, PerSeed]]
 
-
+ROW_BYTES = 2_000
+"""Memory of a row of the table, as a mapping."""
 LEAST = ("upper_bound", "random_bound")
 ACCURACIES = ("last_aac", "max_aac")
 """Measures that come last, because they only help to interpret others."""
@@ -230,9 +232,9 @@ def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
     import pyarrow.parquet as pq
 
     try:
-        mark = json.loads(read_regular(folder / "study.json"))
+        mark = read_study_mark(folder)
         with open_to_read(folder / "table.parquet") as file:
-            rows = pq.read_table(file).to_pylist()
+            rows = read_parquet(folder / "table.parquet", pq.ParquetFile(file), ROW_BYTES).to_pylist()
         axes, baseline = tuple(mark["axes"]), dict(mark["baseline"])
         words, picture = dict(mark.get("words", {})), dict(mark.get("picture") or {})
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:

@@ -1,0 +1,107 @@
+"""JSON and YAML that gossiprec wrote, as read again: plain data of bounded size and depth.
+
+A file from an untrusted source can hold numbers that no float holds, text that no terminal prints, or a few lines of
+YAML aliases that stand for more values than the memory holds. None of these comes from gossiprec.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import yaml
+
+MAX_DEPTH = 40
+MAX_VALUES = 1_000_000
+MAX_INTEGER = 2**64
+"""Magnitude of the largest whole number: one bit more than a signed column holds, for seeds."""
+
+
+def parse_json(raw: bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, or holds what gossiprec does not write.
+    """
+    try:
+        found = json.loads(raw, parse_float=_finite, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    _check(found, 0)
+    return found
+
+
+def parse_yaml(raw: bytes | str) -> Any:
+    """Return the value of a YAML text, without merge keys (``<<``).
+
+    Raises
+    ------
+    ValueError
+        If it is not YAML, or holds what gossiprec does not write.
+    """
+    try:
+        loader = yaml.SafeLoader(raw)
+        try:
+            node = loader.get_single_node()
+            _count(node, {}, 0)
+            found = None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except RecursionError:
+        raise ValueError(_too_deep()) from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # `!!int ""`, `!!timestamp x`
+        raise ValueError(" ".join(str(error).split())) from None
+    _check(found, 0)
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"found the number {text}; expected finite numbers; the file is damaged")
+    return number
+
+
+def _check(value: Any, depth: int) -> None:
+    """Refuse data that is too deep, whole numbers too large to calculate with, and text that is no Unicode."""
+    if depth > MAX_DEPTH:
+        raise ValueError(_too_deep())
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check(name, depth + 1)
+            _check(item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check(item, depth + 1)
+    elif isinstance(value, str):
+        value.encode()  # half of a surrogate pair: a UnicodeEncodeError, which is a ValueError
+    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
+        raise ValueError("found a whole number above 2**64; the file is damaged")
+
+
+def _count(node: yaml.Node | None, known: dict[int, int], depth: int) -> int:
+    """Return the number of values of a YAML node, with every use of an alias; each node is visited once."""
+    if depth > MAX_DEPTH:
+        raise ValueError(_too_deep())
+    if id(node) not in known:
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            parts = [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            parts = node.value
+        if any(part.tag.endswith(":merge") for part in parts):
+            raise ValueError("found a merge key (<<), which gossiprec does not write; the file is damaged")
+        known[id(node)] = 0 if node is None else MAX_VALUES  # an alias to what contains it has no end
+        known[id(node)] = 1 + sum(_count(part, known, depth + 1) for part in parts)
+    if known[id(node)] > MAX_VALUES:
+        raise ValueError(
+            f"found more than {MAX_VALUES} values, with each use of an alias; the file is damaged"
+        )
+    return known[id(node)]
+
+
+def _too_deep() -> str:
+    return f"found more than {MAX_DEPTH} levels; the file is damaged"
