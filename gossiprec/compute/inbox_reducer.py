@@ -665,4 +665,4 @@ class PartialMerger:
     def _merge(self, rows: F32, source: I32, target: I32, received: I32, ends: I64, *merges: Any) -> None:
         from gossiprec.numerics.partial_rows import merge_sent
 
-        merge_sent(rows, source, target, ends, received, *merges, self._partial.first_packed)
+        merge_sent(rows, (source, target, ends), received, *merges, self._partial.first_packed)

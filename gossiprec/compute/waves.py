@@ -18,7 +18,7 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store import UpdateRows
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, Versions
+from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.update_noise import run_with_noise
 
 
@@ -156,7 +156,7 @@ class WaveOptions:
         Run in this order, after the hooks have read the versions to be merged.
     check : FiniteCheck, optional
         Ends the run at the end of a wave in which a trained model is not finite.
-    versions : Versions
+    versions : StoredVersions
         Stores trained models, or gives stored ones in place of training.
     """
 
@@ -164,7 +164,7 @@ class WaveOptions:
     wave_size: int | None
     steps: Sequence[TaskPreprocessor] = ()
     check: FiniteCheck | None = None
-    versions: Versions = NO_VERSIONS
+    versions: StoredVersions = NO_VERSIONS
 
 
 class WaveRunner:

@@ -61,7 +61,7 @@ class Sparsify(RowTransform):
 
         k = self._count(rows.values.shape[1])
         how = (k, self._adopts, self._largest, rows.ends[0])
-        sparsify(rows.values, rows.bases, rows.memory, rows.memory_row, rows.keys(CHOSEN), *how)
+        sparsify(rows.values, rows.bases, rows.memory, rows.memory_row, rows.keys(CHOSEN), how)
 
     def packed_count(self, n_numbers: int) -> int:
         """Return k if nodes keep their own models."""
@@ -74,7 +74,7 @@ class Sparsify(RowTransform):
         source, base, target, memory, pushes, begin, end, first = packed
         keys = np.zeros(len(source), np.int64) if self._largest else pushes.of(CHOSEN)
         how = (self._count(end - begin), self._largest, begin, first)
-        pack_rows(rows, source, base, target, memory[:, :end], pushes.node, keys, *how)
+        pack_rows(rows, (source, base, target), memory[:, :end], pushes.node, keys, how)
 
     def resized(self, payload: MessagePayload) -> MessagePayload:
         """Return the payload with four bytes for each place, or eight from which random places follow."""

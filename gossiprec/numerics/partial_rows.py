@@ -97,7 +97,7 @@ def choose_changes(kept, values, bases, key, largest, k, scores, places):
     choose(scores, k, places)
 
 
-def _sparsify(values, bases, memory, nodes, keys, k, adopts, largest, n_own):
+def _sparsify(values, bases, memory, nodes, keys, how):
     """Leave k numbers of each row, and add what is not sent to the node's memory.
 
     Parameters
@@ -107,14 +107,12 @@ def _sparsify(values, bases, memory, nodes, keys, k, adopts, largest, n_own):
     memory : ndarray of float32, shape (n_nodes, width)
         The changes of each node that were not sent.
     nodes, keys : ndarray of int64, shape (n,)
-    k : int
-    adopts : bool
-        Whether nodes give up their own model, so that what was not sent is sent on top of the next version.
-    largest : bool
-        Whether the largest remembered changes are sent, else k numbers at random.
-    n_own : int
-        Numbers at the front that a node never gives up: its user's row.
+    how : tuple of int, bool, bool and int
+        k; whether nodes give up their own model, so that what was not sent is sent on top of the next version; whether
+        the largest remembered changes are sent, else k numbers at random; and the count of numbers at the front that a
+        node never gives up: its user's row.
     """
+    k, adopts, largest, n_own = how
     width = values.shape[1]
     scores, places = np.empty(width, np.uint32), np.empty(width + 1, np.int32)
     sent = np.empty(k, np.float32)
@@ -131,11 +129,13 @@ def _sparsify(values, bases, memory, nodes, keys, k, adopts, largest, n_own):
             value[places[i]] = sent[i]
 
 
-def _pack_rows(rows, source, bases, target, memory, nodes, keys, k, largest, begin, at):
+def _pack_rows(rows, places_of, memory, nodes, keys, how):
     """Write k numbers of versions to rows of messages, from column `at` on, and after them their columns.
 
     What is sent is what :func:`_sparsify` leaves of the columns from `begin` on, if nodes keep their own model.
+    `places_of` are the rows of versions, of their bases and of messages; `how` is (k, largest, begin, at).
     """
+    (source, bases, target), (k, largest, begin, at) = places_of, how
     width = memory.shape[1] - begin
     scores, places = np.empty(width, np.uint32), np.empty(width + 1, np.int32)
     for row in range(len(source)):
@@ -204,13 +204,14 @@ def _put_rows(rows, places, begin, values, n_sent):
         n_sent[row] = count
 
 
-def _merge_sent(rows, source, target, ends, entry_rows, keeps, columns, packed, at):
+def _merge_sent(rows, tasks, entry_rows, keeps, columns, packed, at):
     """Merge received rows into each task's row; the receiver keeps its own value of a number that was not sent.
 
     A received row holds ``packed`` numbers from column `at` on and then their columns, or else numbers in their places.
-    Of these the columns ``begin .. end`` in steps were sent, without those that are NaN.
+    Of these the columns ``begin .. end`` in steps were sent, without those that are NaN. `tasks` are the rows that each
+    task reads and writes, and the end of its entries.
     """
-    first = 0
+    (source, target, ends), first = tasks, 0
     for task in range(len(source)):
         if source[task] != target[task]:
             rows[target[task]] = rows[source[task]]

@@ -342,13 +342,10 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     if concurrency is not None and concurrency > n_users:
         clients = ("protocol", "aggregation", "concurrency")
         yield clients, f"found {concurrency}, but there are only {n_users} clients"
-    sample = plain["evaluate"].get("sample")
-    if sample is not None and sample > n_users:
-        yield (
-            ("evaluate", "sample"),
-            f"found {sample}, but there are only {n_users} users; lower it, or remove it",
-        )
-    for path, message in _beyond_items(plain["evaluate"], n_items):
+    for path, message in (
+        *_beyond_users(plain["evaluate"], n_users),
+        *_beyond_items(plain["evaluate"], n_items),
+    ):
         yield ("evaluate", *path), message
     for index, entry in enumerate(plain.get("attackers", [])):
         for path, message in _beyond_targets(entry["targets"], n_items):
@@ -402,6 +399,13 @@ def _wrong_edges(entry: dict[str, Any], n_users: int) -> Iterator[str]:
             f"found {edges} for {count} poisoners; expected an edge for each; raise it, use fewer poisoners, or link "
             "them (linked: true)"
         )
+
+
+def _beyond_users(evaluate: dict[str, Any], n_users: int) -> Iterator[tuple[KeyPath, str]]:
+    """Yield a sample of more users than there are."""
+    sample = evaluate.get("sample")
+    if sample is not None and sample > n_users:
+        yield ("sample",), f"found {sample}, but there are only {n_users} users; lower it, or remove it"
 
 
 def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyPath, str]]:

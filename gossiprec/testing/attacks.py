@@ -144,13 +144,7 @@ def check_attack(
                 observers=[observer],
             )
             played.check(name, run_name, run)
-    refused = [f"the attack {name} found nothing in any run, so nothing was checked", *played.refused]
-    assert played.n_found, "\n".join(refused)
-    missing = ", ".join(sorted(played.announced - played.reported - {OF_NAMES}))
-    assert not missing, (
-        f"the attack {name} announces {missing} in `measures` but reports it in no run; report it in findings() or "
-        "guesses(), or remove it from `measures`"
-    )
+    played.check_all(name)
 
 
 @dataclass
@@ -174,6 +168,16 @@ class _PlayedRuns:
     refused: list[str] = field(default_factory=list)
     announced: set[str] = field(default_factory=set)
     reported: set[str] = field(default_factory=set)
+
+    def check_all(self, name: str) -> None:
+        """Check that the attack has found something in a run, and has reported all that it announces."""
+        refused = [f"the attack {name} found nothing in any run, so nothing was checked", *self.refused]
+        assert self.n_found, "\n".join(refused)
+        missing = ", ".join(sorted(self.announced - self.reported - {OF_NAMES}))
+        assert not missing, (
+            f"the attack {name} announces {missing} in `measures` but reports it in no run; report it in findings() or "
+            "guesses(), or remove it from `measures`"
+        )
 
     def check(self, name: str, run_name: str, run: Mapping[str, Any]) -> None:
         """Run an attack in all executors, or in the quickest only if an earlier run has found something."""

@@ -24,7 +24,7 @@ MOST_UPDATES = 2**32
 """Above the number of local updates of any node."""
 
 
-class Versions:
+class StoredVersions:
     """The versions of a run that are neither stored nor read.
 
     Attributes
@@ -50,11 +50,11 @@ class Versions:
         """Store the versions of a report."""
 
 
-NO_VERSIONS = Versions()
+NO_VERSIONS = StoredVersions()
 """For runs that neither store versions nor read them."""
 
 
-class VersionWriter(Versions):
+class VersionWriter(StoredVersions):
     """The writer of versions.
 
     Parameters
@@ -104,7 +104,7 @@ class VersionWriter(Versions):
         )
 
 
-class VersionReader(Versions):
+class VersionReader(StoredVersions):
     """The reader of versions that another run has stored.
 
     Parameters

@@ -36,7 +36,7 @@ from gossiprec.compute.secure_masks import EXCHANGES
 from gossiprec.compute.secure_sums import SecureSum
 from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store import Store
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, Versions
+from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import (
@@ -206,7 +206,9 @@ class PreparedRun(RunComponents):
         others = {id(other) for meter in self.meters for other in meter.others}
         return [meter for meter in self.meters if id(meter) not in others]
 
-    def tape_runner(self, stopwatch: Stopwatch | None = None, versions: Versions = NO_VERSIONS) -> TapeRunner:
+    def tape_runner(
+        self, stopwatch: Stopwatch | None = None, versions: StoredVersions = NO_VERSIONS
+    ) -> TapeRunner:
         """Return the tape runner of this run, which stores or reads versions."""
         return TapeRunner(self, stopwatch or Stopwatch(), versions)
 

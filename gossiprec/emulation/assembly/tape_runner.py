@@ -17,7 +17,7 @@ from gossiprec.compute.inbox_reducer import ServerRunner
 from gossiprec.compute.plan.program import ExecutionPlan, PastEvents, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
 from gossiprec.compute.shards.runner import ShardRunner
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, Versions
+from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times
 from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.emulation.progress import Stopwatch
@@ -88,7 +88,7 @@ class TapeRunner:
     prepared : PreparedRun
     stopwatch : Stopwatch
         Measures the time of planning, computing and learning.
-    versions : Versions
+    versions : StoredVersions
         Stores trained models, or gives stored ones in place of training.
 
     Attributes
@@ -99,7 +99,9 @@ class TapeRunner:
         The runner of a shard's plans, or None if the run is not divided.
     """
 
-    def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch, versions: Versions = NO_VERSIONS) -> None:
+    def __init__(
+        self, prepared: PreparedRun, stopwatch: Stopwatch, versions: StoredVersions = NO_VERSIONS
+    ) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
         self._push_rounds, self._answer_rounds = prepared.push_rounds, prepared.answer_rounds
         self._protocol, self._mode, self._planner = prepared.protocol, prepared.mode, prepared.planner

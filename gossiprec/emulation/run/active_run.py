@@ -16,7 +16,7 @@ from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
-from gossiprec.compute.store.stored_versions import Versions
+from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import ReportTick
@@ -119,7 +119,7 @@ class ActiveRun:
     progress : Progress
     begin : ClockReadings
         The clock readings when work on the run began.
-    stored : Versions, optional
+    stored : StoredVersions, optional
         Versions of another run, to be read in place of training.
 
     Attributes
@@ -134,7 +134,7 @@ class ActiveRun:
         directory: RunDirectory,
         progress: Progress,
         begin: ClockReadings,
-        stored: Versions | None = None,
+        stored: StoredVersions | None = None,
     ) -> None:
         self.prepared = prepared
         self.directory = directory
@@ -281,15 +281,7 @@ class ActiveRun:
                     yield from self._pause(stop)
                     continue
                 number += 1
-                with self._timed("log"):
-                    self._others.gather_update_sizes()
-                    self.recording.append_segment(
-                        *tape_runner.take_segments(), until=tick.time, last=tick.last
-                    )
-                updates = int(prepared.planner.update_counts.sum()) - tape_runner.n_refused
-                self._done = updates * prepared.executor.work.training.local_epochs
-                self._reached, self._rounds = tick.time, tick.round
-                self._reports = number
+                self._record_segment(tick, number)
                 last = self._report(tick, self._times().simulating)
                 self._versions.begin(number + 1)
                 ends_here = (yield from self._pause(stop)) and not last
@@ -309,6 +301,16 @@ class ActiveRun:
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
             checkpoints.end_pending_write(keep=not complete)
+
+    def _record_segment(self, tick: ReportTick, number: int) -> None:
+        """Write the events up to a report to the log, and note how far the run is."""
+        tape_runner, prepared = self._tape_runner, self.prepared
+        with self._timed("log"):
+            self._others.gather_update_sizes()
+            self.recording.append_segment(*tape_runner.take_segments(), until=tick.time, last=tick.last)
+        updates = int(prepared.planner.update_counts.sum()) - tape_runner.n_refused
+        self._done = updates * prepared.executor.work.training.local_epochs
+        self._reached, self._rounds, self._reports = tick.time, tick.round, number
 
     def change(self, option: str, value: Any) -> None:
         """Change an option of training after the last report; the manifest records it at once.
@@ -542,16 +544,7 @@ class ActiveRun:
                 "peak_rss_mib": times.peak_rss_mib,
                 "needed_mib": {name: size / 2**20 for name, size in prepared.memory_bytes.items()},
                 "seconds": times.seconds,
-                "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
-                **(self._validated.summary() if self._validated else {}),
-                **(self._activity.summary() if self._activity else {}),
-                **self._utility.sample_summary(),
-                **group_summary(
-                    self._groups,
-                    prepared.split,
-                    self._utility_now,
-                    self._validated.chosen if self._validated else {},
-                ),
+                **self._utility_summary(),
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,
@@ -571,6 +564,21 @@ class ActiveRun:
         self.directory.finish(status)
         if status == "complete" and not self._is_replayed:
             self._note_rate(times)
+
+    def _utility_summary(self) -> dict[str, Any]:
+        """Return utility at the last report and at the one that validation items choose, and of groups of users."""
+        return {
+            "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
+            **(self._validated.summary() if self._validated else {}),
+            **(self._activity.summary() if self._activity else {}),
+            **self._utility.sample_summary(),
+            **group_summary(
+                self._groups,
+                self.prepared.split,
+                self._utility_now,
+                self._validated.chosen if self._validated else {},
+            ),
+        }
 
     def _recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, with the figures of its attack on uploads."""

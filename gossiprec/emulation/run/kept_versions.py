@@ -7,13 +7,13 @@ from pathlib import Path
 
 from gossiprec.base.errors import LogError, ResourceError, ScenarioError
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, VersionReader, Versions, VersionWriter
+from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions, VersionReader, VersionWriter
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.runs import Run, run_files
 from gossiprec.scenario import Scenario
 
 
-def keep_versions(prepared: PreparedRun, folder: Path) -> Versions:
+def keep_versions(prepared: PreparedRun, folder: Path) -> StoredVersions:
     """Return the writer of the versions that a scenario stores."""
     evaluate = prepared.scenario.evaluate
     reports = evaluate.stored_reports

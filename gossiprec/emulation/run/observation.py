@@ -14,6 +14,7 @@ import numpy as np
 
 from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.base.registry import check_plugins_installed
+from gossiprec.compute.store.stored_versions import VersionReader
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.progress import Progress, read_clocks
 from gossiprec.emulation.run.execution import finish_steps, make_run_options
@@ -51,9 +52,8 @@ def observe(
 ) -> Run:
     """Let new observers and measures see a complete run, and return their results as a run directory.
 
-    The scenario runs again with the new observers in place of the old ones. The results count only if it is the same
-    run: its log has the same digest, and every metric of the run has the same values. They are written to
-    ``observed/NAME`` in the run directory; all files of the run stay as they are.
+    The scenario runs again with the new observers in place of the old ones. The results count only if log and metrics
+    are the same. They are written to ``observed/NAME`` in the run directory; all files of the run stay as they are.
 
     If the run has stored its versions (``evaluate.keep``), models are read from them in place of training: for all
     observers and measures if those of all reports are stored, and otherwise for measures, at the stored reports.
@@ -72,9 +72,8 @@ def observe(
     threads : int, optional
         In place of the scenario's ``executor.threads``; results do not depend on it.
     stored : bool, optional
-        Whether to read stored versions: True refuses to train again, False always does; if they are enough by default.
+        True refuses to train again, False always does; by default versions are read if they are enough.
     progress : Progress, optional
-        Receives progress messages.
 
     Raises
     ------
@@ -83,38 +82,45 @@ def observe(
         that name exist.
     ScenarioError
         If the file would change the run, or does not fit it.
-    GossipRecError
-        As in :func:`gossiprec.simulate`.
     """
     run = open_run(path)
     _check_observable(run)
     source = "the observers" if isinstance(observers, Mapping) else str(observers)
     name = name or ("observed" if isinstance(observers, Mapping) else Path(observers).stem)
-    scenario = observing_scenario(run, observers, source)
+    scenario = _same_data(run, observing_scenario(run, observers, source), threads)
+    versions = stored_versions(run, scenario, stored=stored)
+    with _new_results(run, name, overwrite=overwrite) as folder:
+        again = _run_again(scenario, folder, versions, progress)
+        if again.status != "complete":
+            raise KeyboardInterrupt
+        _check_same(run, again, scenario)
+        _share_log(run, again)
+        about = {} if versions is None else {"stored_versions": True}
+        write_manifest(folder, {**read_manifest(folder), "observes": identify_results(run.manifest), **about})
+    return open_run(run.path / run_files.OBSERVED / name)
+
+
+def _same_data(run: Run, scenario: Scenario, threads: int | None) -> Scenario:
+    """Return the scenario with a number of threads, after a check that its data are those of the run."""
     if differing := changed_since(scenario, run.manifest):
         raise LogError(
             f"{run.path}: its data differ from now: {differing}; restore them, then observe the run"
         )
     if threads is not None:
         scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
-    versions = stored_versions(run, scenario, stored=stored)
-    with _new_results(run, name, overwrite=overwrite) as folder:
-        if versions is None:
-            again = simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
-        else:
-            options = make_run_options(progress=progress, use_cached_kernels=True)
-            steps = start_run(
-                scenario, folder, options, begin=read_clocks(), overwrite=False, stored=versions
-            )
-            again = finish_steps(steps)
-        if again.status != "complete":
-            raise KeyboardInterrupt
-        _check_same(run, again, scenario)
-        _share_log(run, again)
-        manifest = read_manifest(folder)
-        about = {} if versions is None else {"stored_versions": True}
-        write_manifest(folder, {**manifest, "observes": identify_results(run.manifest), **about})
-    return open_run(run.path / run_files.OBSERVED / name)
+    return scenario
+
+
+def _run_again(
+    scenario: Scenario, folder: Path, versions: VersionReader | None, progress: Progress | None
+) -> Run:
+    """Run the scenario; with stored versions, read models from them in place of training."""
+    if versions is None:
+        return simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
+    options = make_run_options(progress=progress, use_cached_kernels=True)
+    return finish_steps(
+        start_run(scenario, folder, options, begin=read_clocks(), overwrite=False, stored=versions)
+    )
 
 
 def _check_same(run: Run, again: Run, scenario: Scenario) -> None:

@@ -19,7 +19,7 @@ from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.registry import Plugins, check_plugins_installed, combined_code_version, plugin_versions
 from gossiprec.compute.shards import ShardLostError
-from gossiprec.compute.store.stored_versions import Versions
+from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
@@ -246,7 +246,7 @@ def start_run(
     overwrite: bool,
     stop: StopRequest | None = None,
     changes: Iterable[Mapping[str, Any]] = (),
-    stored: Versions | None = None,
+    stored: StoredVersions | None = None,
 ) -> RunSteps:
     """Run a scenario, with changes, in a new directory until it ends or a shard dies; see :func:`execute_run`.
 

@@ -139,10 +139,8 @@ class UtilityEvaluator:
         self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
         data, self._n_tested = MeasureData.of(split), int(np.count_nonzero(split.test.sizes))
-        measured = None
-        if options.sample is not None:
-            drawn = generator(seed, "measured-users").permutation(split.n_users)[: options.sample]
-            measured = np.sort(drawn)
+        measured = None if options.sample is None else draw_sample(split.n_users, options.sample, seed)
+        if measured is not None:
             tests, _ = row_entries(split.test.offsets, measured)
             self._before_tests = {name: column[tests] for name, column in self._before_tests.items()}
             test, validation = (select_sets(part, measured) for part in (split.test, split.validation))
@@ -164,13 +162,9 @@ class UtilityEvaluator:
         parts = _by_part(full, separately=bool(self._histories["test"]))
         if self._keep:
             parts.setdefault("test", [])
+        kept = {"test": self._keep}
         self._whole = [
-            (
-                part,
-                FullRanker(
-                    split, of_part, targets, self._mask, self._keep if part == "test" else 0, measured
-                ),
-            )
+            (part, FullRanker(split, of_part, targets, self._mask, kept.get(part, 0), measured))
             for part, of_part in parts.items()
         ]
         self._sampled = len(full) < len(self._metrics)
@@ -445,6 +439,11 @@ class UtilityEvaluator:
         level[level] = (scores[level] == scores[level, :1]).all(axis=1)
         self._tied.append(users[level])
         return scores
+
+
+def draw_sample(n_users: int, size: int, seed: int) -> I64:
+    """Return the users who are measured, ascending."""
+    return np.sort(generator(seed, "measured-users").permutation(n_users)[:size])
 
 
 def _lists_of(users: I64, parts: Iterable[Any]) -> list[Any]:
