@@ -126,6 +126,7 @@ class _Nowhere:
 
     log = None
     changes = ()
+    path = None
 
 
 @given(st.integers(0, 2**32 - 1))
