@@ -37,7 +37,7 @@ SUMMARY = {
     "findings": [{"attack!": TEXT, "measure!": TEXT, "labels!": LABELS, "value!": NUMBER, "*": None}],
     "notes": [TEXT], "membership": [{"*": None}],
     "network": {"dropped": NUMBERS, "*": None},
-    "privacy?": {"told_rows?": NUMBERS, "nodes!": COUNT, "delta!": NUMBER, "*": LABEL},
+    "privacy?": {"told_rows?": NUMBERS, "nodes": COUNT, "delta": NUMBER, "*": LABEL},
     "stopped": {
         "round!": COUNT, "patience!": COUNT, "measure!": TEXT,
         "best?": {"value!": SIZE, "round!": COUNT, "*": None}, "*": None,

@@ -24,7 +24,7 @@ class FakeExecutor:
             rows_of_tasks=lambda program, tasks: rows,
             note_changes=lambda program: None,
         )
-        self.work = SimpleNamespace(node_settings=SimpleNamespace(update_clip=np.zeros(1)))
+        self.work = SimpleNamespace(arena=None, node_settings=SimpleNamespace(update_clip=np.zeros(1)))
         self.calls = []
 
     def run(self, program, tasks):

@@ -183,7 +183,7 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"a": {"key": "seed", "values": [1]}}}, "write seeds"),
         ({"axes": {"a": {"values": {"x": {"seed": 3}}}}}, "write seeds"),
         ({"set": {"seed": 1}}, "write seeds"),
-        ({"seeds": []}, "at least 1 item"),
+        ({"seeds": []}, "expected 1 or more entries"),
         ({"seeds": [1, 1]}, "listed twice"),
         ({"seeds": True}, "found true"),
         ({"search": {"method": "random"}}, "requires samples"),
