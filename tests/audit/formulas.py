@@ -20,7 +20,7 @@ def mechanism(row, epsilon, sensitivity):
 
 
 def contributed(table, user, items, epsilon, seed):
-    """Return what replaces each item of a user."""
+    """Return the item that replaces each item of a user."""
     found = []
     for item in items:
         at = uniforms(seed, item, user, purpose_id("contribution"))
@@ -160,7 +160,7 @@ def cluster_model(model, dense, weights, members):
     return model + weights[members] @ dense[members] / weights[members].sum()
 
 
-def mixed(own, cluster, everybody, local_share, cluster_share):
+def mix(own, cluster, everybody, local_share, cluster_share):
     """Return the model by which a client recommends (eq. 14)."""
     return local_share * own + cluster_share * cluster + (1 - local_share - cluster_share) * everybody
 

@@ -311,7 +311,7 @@ def mix_of_models(f):
     }
     found = one.personal_models(np.array([0]), version, extras)
     whole = found.versions[found.of[0]] + found.local * (own - version)
-    return whole, f.mixed(own, extras["cluster_models"][1], version, 0.25, 0.5)
+    return whole, f.mix(own, extras["cluster_models"][1], version, 0.25, 0.5)
 
 
 @audit
