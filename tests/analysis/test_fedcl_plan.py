@@ -34,17 +34,19 @@ from gossiprec.study.plan import make_plan
 
 SPECS = Path(__file__).parents[2].parent / "shared" / "specs"
 PRINTED = [SPECS / "published_federated.yaml", SPECS / "published_more.yaml"]
-DATA_SETS = {"table2": "Beauty", "table3": "ML-1M"}
+DATA_SETS = {"table2": "Beauty", "table2-sports": "Sports", "table3": "ML-1M", "table3-yelp": "Yelp"}
 """The data set of each table of the study."""
+USERS = {"beauty": 22363, "sports": 35598, "ml-1m": 6035, "yelp": 30431}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder in which data lie, of which nothing is read here."""
     found = tmp_path_factory.mktemp("data")
-    (found / "ml-1m").mkdir()
-    (found / "amazon").mkdir()
-    (found / "amazon" / "Beauty.txt.gz").touch()
+    for name in ("ml-1m", "amazon", "yelp"):
+        (found / name).mkdir()
+    for name in ("amazon/Beauty.txt.gz", "amazon/Sports_and_Outdoors.txt", "yelp/Yelp_s3rec.txt.gz"):
+        (found / name).touch()
     return found
 
 
@@ -80,17 +82,18 @@ def test_the_base_is_what_the_paper_says(folder):
 @pytest.mark.parametrize("name", list(STUDY.experiments))
 def test_a_name_says_where_it_is_measured(folder, name):
     told, setting = scenarios(folder)[name], PAPER.setting_of(name)
-    data, is_beauty = told["dataset"], setting == "beauty"
-    assert data["name"] == ("file" if is_beauty else "movielens-1m")
-    assert is_beauty or (data["min_rating"], data["min_items"]) == (4, 3)
+    data, is_file = told["dataset"], setting != "ml-1m"
+    assert data["name"] == ("file" if is_file else "movielens-1m")
+    assert is_file or (data["min_rating"], data["min_items"]) == (4, 3)
+    assert not is_file or setting in Path(data["path"]).name.lower()
     assert {"test": 1, "validation": 1}.items() <= data["split"].items()
     assert data["split"]["name"] == "leave_last_k"
     assert Path(data["path"]).is_relative_to(folder)
     assert told["evaluate"]["mask"] == "train+validation"
     assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
     if not PAPER.has_other_epochs(name):
-        users = 22363 if is_beauty else 6035
-        assert round(told["protocol"]["participation"] * users) == 16
+        assert round(told["protocol"]["participation"] * USERS[setting]) == 16
+        assert abs(told["evaluate"]["every"] * 16 - USERS[setting]) <= 16
         assert told["protocol"]["rounds"] % told["evaluate"]["every"] == 0
 
 
@@ -193,10 +196,11 @@ def test_every_row_and_drawing_has_its_experiments():
 
 
 def test_orders_are_those_of_the_table_of_a_setting():
-    for setting, table in (("beauty", "Table 2"), ("ml-1m", "Table 3")):
+    tables = {"beauty": "Table 2", "sports": "Table 2-sports", "ml-1m": "Table 3", "yelp": "Table 3-yelp"}
+    for setting, table in tables.items():
         words = [one.text for one in printed_orders(PAPER, setting)]
-        assert f"{table}, HR@10: NCF+BIL over NCF+Fed" in words
-        assert len(words) == 4 * 11
+        assert f"{table}, HR@5: BERT4Rec+FedCL over GRU4Rec+FedCL" in words or setting == "ml-1m"
+        assert 4 * 10 <= len(words) <= 4 * 11
         assert all(one.startswith(table) for one in words)
 
 
@@ -205,7 +209,8 @@ def test_only_names_tables_models_and_sweeps():
     assert select_experiments(["ncf-beauty"], names, STUDY.experiments) == [
         "beauty-ncf-fedcl", "beauty-ncf-fed", "beauty-ncf-bil", "beauty-ncf",
     ]  # fmt: skip
-    assert len(select_experiments(["table3"], names, STUDY.experiments)) == 12
+    assert len(select_experiments(["table3"], names, STUDY.experiments)) == 24
+    assert len(select_experiments(["table3-yelp"], names, STUDY.experiments)) == 12
     assert select_experiments(["epsilon"], names, STUDY.experiments)[0] == "beauty-gru4rec-fedcl"
     assert "ablations-ml-1m" not in names
     with pytest.raises(ScenarioError, match="did you mean 'epsilon'"):
@@ -215,7 +220,7 @@ def test_only_names_tables_models_and_sweeps():
 def test_missing_data_keep_their_own_experiments_alone_from_being_run(folder, tmp_path):
     (tmp_path / "ml-1m").mkdir()
     lacking = STUDY.find_missing_data(STUDY.experiments, data=tmp_path, scale="full")
-    assert set(lacking) == {name for name in STUDY.experiments if STUDY.dataset_name(name) == "beauty"}
+    assert set(lacking) == {name for name in STUDY.experiments if not name.startswith("ml-1m-")}
     assert "no amazon/Beauty.txt.gz or amazon/Beauty.txt in" in lacking["beauty-ncf"]
     assert STUDY.find_missing_data(STUDY.experiments, data=folder, scale="full") == {}
     with pytest.raises(DataError, match="found none of the data sets"):
@@ -230,17 +235,11 @@ def test_printed_numbers_are_those_of_the_list():
         for one in yaml.safe_load(file.read_text(encoding="utf-8"))["tables"]
         if one["paper"] == "fedcl" and one["table"] in ("Table 2", "Table 3")
     ]
-    wanted = {
-        (one["table"], one["dataset"], one["method"], one["metric"]): one["value"]
-        for one in listed
-        if one["dataset"] == DATA_SETS[one["table"].lower().replace(" ", "")]
-    }
+    wanted = {(one["table"], one["dataset"], one["method"], one["metric"]): one["value"] for one in listed}
     found = {
-        (one.table.replace("table", "Table "), DATA_SETS[one.table], one.row, one.column): one.value
+        (f"Table {one.table[5]}", DATA_SETS[one.table], one.row, one.column): one.value
         for one in PAPER.published.printed_numbers
         if one.table in DATA_SETS
     }
-    assert len({(one["table"], one["dataset"], one["method"], one["metric"]) for one in listed}) == len(
-        listed
-    )
+    assert len(wanted) == len(listed)
     assert found == wanted

@@ -54,7 +54,7 @@ def test_looks_go_by_hits_and_each_setting_has_a_print_of_its_own(known):
     assert reported_epochs(PAPER, runs, "beauty-gru4rec", BEST) == {1: 2, 2: 2, 3: 2}
     assert reported_score(PAPER, runs, NOISY, "HR@10", LAST)[1] == pytest.approx(0.045)
     page = (known[0] / "report.md").read_text()
-    assert "(printed 0.03160 in beauty, 0.10250 in ml-1m)" in page
+    assert "(printed 0.03160 in beauty, 0.02270 in sports, 0.10250 in ml-1m, 0.02370 in yelp)" in page
     assert "the 44 printed orders" in page
 
 
