@@ -14,6 +14,8 @@ import yaml
 
 MAX_DEPTH = 40
 MAX_VALUES = 1_000_000
+JSON_GROWTH, YAML_GROWTH = 40, 400
+"""Bytes of memory that a byte of text takes at most while it is parsed, as in ``[[],[],[]]``."""
 MAX_INTEGER = 2**64
 """Magnitude of the largest whole number: one bit more than a signed column holds, for seeds."""
 

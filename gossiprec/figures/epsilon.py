@@ -15,7 +15,7 @@ from gossiprec.figures import style
 from gossiprec.figures.attack_selection import run_names
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.runs import Run
-from gossiprec.runs.run_tables import read_arrays
+from gossiprec.runs.run_tables import epsilon_bytes, read_arrays
 
 Arrays = dict[str, NDArray[np.float64]]
 COLUMNS = ("hops", "epsilon", "reach", "linear", "sampled")
@@ -40,7 +40,7 @@ def _read(run: Run) -> Arrays:
         raise LogError(
             f"{path}: found no such file; expected the epsilons of the run; write it with: gossiprec epsilon {run.path}"
         )
-    return read_arrays(path)
+    return read_arrays(path, epsilon_bytes(run.summary))
 
 
 def _rows(found: dict[str, Arrays]) -> list[list[Cell]]:

@@ -114,30 +114,44 @@ def write_lists(folder: Path, users: I64, items: I32) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
-def read_by_user(folder: Path) -> dict[str, npt.NDArray[Any]]:
+def read_by_user(folder: Path, most_rows: int) -> dict[str, npt.NDArray[Any]]:
     """Return the columns user, time, round, metric and value.
 
+    Parameters
+    ----------
+    folder : Path
+    most_rows : int
+        The most rows that the run can have: a value of each user in each row of its tables.
+
     Raises
     ------
     LogError
         If the run has no such file, or it is damaged.
     """
-    columns = _read(folder / run_files.BY_USER, parquet_schema(), "evaluate.by_user last or all")
-    return {**columns, "metric": columns["metric"].astype(str)}
+    columns = _read(folder / run_files.BY_USER, parquet_schema(), "evaluate.by_user last or all", most_rows)
+    metric = columns["metric"]
+    run_files.check_room(folder / run_files.BY_USER, 4 * max(map(len, metric), default=0) * len(metric))
+    return {**columns, "metric": metric.astype(str)}
 
 
-def read_lists(folder: Path) -> dict[str, npt.NDArray[Any]]:
+def read_lists(folder: Path, most_rows: int) -> dict[str, npt.NDArray[Any]]:
     """Return the columns user, rank (from 1) and item.
 
+    Parameters
+    ----------
+    folder : Path
+    most_rows : int
+        The most rows that the run can have: the requested length of a list for each user.
+
     Raises
     ------
     LogError
         If the run has no such file, or it is damaged.
     """
-    return _read(folder / run_files.LISTS, _list_schema(), "evaluate.keep_lists")
+    return _read(folder / run_files.LISTS, _list_schema(), "evaluate.keep_lists", most_rows)
 
 
-def _read(path: Path, schema: pa.Schema, option: str) -> dict[str, npt.NDArray[Any]]:
+def _read(path: Path, schema: pa.Schema, option: str, most_rows: int) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of a file, which runs with an option have."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -149,7 +163,8 @@ def _read(path: Path, schema: pa.Schema, option: str) -> dict[str, npt.NDArray[A
         )
     try:
         with run_files.open_to_read(path) as file:
-            table = run_files.read_parquet(path, pq.ParquetFile(file), ROW_BYTES)
+            reason = f"which is what {most_rows:,} rows need, the most that the run can have"
+            table = run_files.read_parquet(path, pq.ParquetFile(file), ROW_BYTES, most_rows, reason)
     except (OSError, ValueError, pa.ArrowException, MemoryError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not table.schema.equals(schema) or any(column.null_count for column in table.columns):

@@ -194,12 +194,13 @@ def read_checkpoint(
     """
     path = Path(path)
     own = fmt.read_content(path)
-    needed = sum(block.n_bytes for block in own.blocks)
+    needed = sum(block.n_bytes for block in own.blocks) + record_format.VALUE_BYTES * len(own.tree)
     if needed > limit_bytes:
         raise ResourceError(
             f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
             "stop other programs, or resume on a larger machine"
         )
+    left = (limit_bytes - needed) // record_format.CONTAINER_BYTES
     arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
     flats = [array.reshape(-1).view(np.uint8) for array in arrays]
     tracked = [flat for flat, block in zip(flats, own.blocks, strict=True) if block.tracked]
@@ -217,7 +218,7 @@ def read_checkpoint(
             _check_whole([own, *below])
             for flat, block in zip(flats, own.blocks, strict=True):
                 fmt.clear_gaps(flat, block.extents)
-        return own.stamp, _tree(own.tree, arrays, own.first)
+        return own.stamp, _tree(own.tree, left, arrays, own.first)
 
 
 def _below(own: fmt.CheckpointContent) -> list[fmt.CheckpointContent]:
@@ -261,14 +262,14 @@ def _check_whole(contents: Sequence[fmt.CheckpointContent]) -> None:
             raise DamagedError(contents[0].first, "it lacks required segments of an array")
 
 
-def _tree(packed: bytes, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:
+def _tree(packed: bytes, most_containers: int, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:
     def array(code: int, number: bytes) -> npt.NDArray[Any]:
         if code != _ARRAY:
             raise ValueError(f"unknown extension {code}")
         return arrays[int.from_bytes(number, "little")]
 
     try:
-        tree = msgpack.unpackb(packed, ext_hook=array)
+        tree = record_format.unpack(packed, most_containers, ext_hook=array)
     except (ValueError, IndexError, msgpack.UnpackException) as error:
         raise DamagedError(first, f"the state cannot be unpacked ({error})") from error
     if not isinstance(tree, dict):

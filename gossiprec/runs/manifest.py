@@ -19,7 +19,7 @@ import numpy as np
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.machine import processor_name
-from gossiprec.base.plain_text import parse_json
+from gossiprec.base.plain_text import JSON_GROWTH, parse_json
 from gossiprec.base.portable import describe_target
 from gossiprec.base.registry import Plugins
 from gossiprec.native.numba_support import is_plain
@@ -282,7 +282,7 @@ def read_json(path: Path) -> dict[str, Any]:
         If it cannot be read, is no mapping, or holds what :func:`gossiprec.base.plain_text.parse_json` refuses.
     """
     try:
-        found = parse_json(read_regular(path))
+        found = parse_json(read_regular(path, JSON_GROWTH))
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):

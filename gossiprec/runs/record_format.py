@@ -51,9 +51,37 @@ class LogRecord:
         """
         payload = data[self.start + _PREFIX.size : self.end - _CRC.size]
         try:
-            return msgpack.unpackb(payload, max_bin_len=len(payload))
+            return unpack(payload, SOME_CONTAINERS + len(payload) // 8)
         except (ValueError, msgpack.UnpackException) as error:
             raise DamagedError(self.start, f"the payload is not msgpack ({error})") from error
+
+
+SOME_CONTAINERS = 1_000
+"""Lists and mappings in a short record at most; in a long one, an entry of the index is a list of over 8 bytes."""
+CONTAINER_BYTES, VALUE_BYTES = 80, 10
+"""Memory of a list or a mapping, and of another value, of which msgpack may be one byte."""
+
+
+def unpack(payload: bytes | memoryview, most_containers: int, **options: Any) -> Any:
+    """Return the values in a msgpack text.
+
+    Raises
+    ------
+    ValueError
+        If it is not msgpack, or has more lists and mappings.
+    """
+    found = 0
+
+    def count(container: Any) -> Any:
+        nonlocal found
+        found += 1
+        if found > most_containers:
+            raise ValueError(
+                f"found more than {most_containers:,} lists and mappings in {len(payload):,} bytes"
+            )
+        return container
+
+    return msgpack.unpackb(payload, max_bin_len=len(payload), list_hook=count, object_hook=count, **options)
 
 
 def pack_record(tag: bytes, content: Any) -> bytes:

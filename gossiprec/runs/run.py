@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
-from gossiprec.base.plain_text import parse_yaml
+from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.by_user import read_by_user, read_lists
@@ -227,6 +227,11 @@ class Run:
         """Columns of ``metrics.csv``: time, round, metric, value."""
         return run_tables.read_run_table(self.path, run_tables.METRICS)
 
+    @property
+    def _n_nodes(self) -> int:
+        """Number of nodes, or 0 if the run has not ended."""
+        return int((self.summary or {}).get("nodes", 0))
+
     @cached_property
     def by_user(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``metrics_by_user.parquet``: user (a node), time, round, metric, value; without undefined values.
@@ -236,7 +241,8 @@ class Run:
         LogError
             If the run has no such file, as runs of earlier versions, or it cannot be read.
         """
-        return read_by_user(self.path)
+        tables = (self.metrics["time"], self.attacks["time"], self.findings.get("time", ()))
+        return read_by_user(self.path, self._n_nodes * sum(map(len, tables)))
 
     @cached_property
     def lists(self) -> dict[str, npt.NDArray[Any]]:
@@ -247,7 +253,8 @@ class Run:
         LogError
             If the run has no such file (``evaluate.keep_lists``), or it cannot be read.
         """
-        return read_lists(self.path)
+        length = (self.scenario.get("evaluate") or {}).get("keep_lists")
+        return read_lists(self.path, self._n_nodes * (length if isinstance(length, int) else 0))
 
     @cached_property
     def attacks(self) -> dict[str, npt.NDArray[Any]]:
@@ -403,7 +410,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 def _mapping(path: Path) -> dict[str, Any]:
     try:
-        found = parse_yaml(read_regular(path))
+        found = parse_yaml(read_regular(path, YAML_GROWTH))
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):

@@ -75,6 +75,8 @@ def log_path(path: Path) -> Path:
 TEMPORARY_SUFFIX = ".writing"
 SMALL_BYTES = 64 << 20
 """Size up to which a file is read without asking how much memory there is."""
+HEADER_BYTES = 1 << 16
+"""Bytes that a packed file may need in addition to its rows or arrays."""
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 """Flags for a file that must not exist yet; with O_EXCL a link at its name is refused too."""
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO then fails at once instead of waiting
@@ -125,8 +127,14 @@ def find_leftovers(path: Path) -> list[Path]:
     return [*path.parent.glob(f".{path.name}.*{TEMPORARY_SUFFIX}")]
 
 
-def read_regular(path: Path) -> bytes:
+def read_regular(path: Path, growth: int = 1) -> bytes:
     """Return the content of a regular file.
+
+    Parameters
+    ----------
+    path : Path
+    growth : int
+        Bytes of memory that a byte of the file can become when it is parsed.
 
     Raises
     ------
@@ -136,7 +144,7 @@ def read_regular(path: Path) -> bytes:
         If it cannot be read.
     """
     with open_to_read(path) as file:
-        check_room(path, os.fstat(file.fileno()).st_size)
+        check_room(path, growth * os.fstat(file.fileno()).st_size)
         return file.read()
 
 
@@ -160,15 +168,44 @@ def check_room(path: Path, n_bytes: int) -> None:
         )
 
 
+def check_need(path: Path, n_bytes: int, most: int, reason: str) -> None:
+    """Refuse a file that unpacks to more than its run can have written, whatever memory there is.
+
+    Parameters
+    ----------
+    path : Path
+    n_bytes : int
+        The memory that its content needs.
+    most : int
+        The most that it can need.
+    reason : str
+        What sets the limit, for the message.
+
+    Raises
+    ------
+    LogError
+    """
+    if n_bytes > most:
+        raise LogError(
+            f"cannot read {path}: its content needs {format_bytes(n_bytes)}; expected up to {format_bytes(most)}, "
+            f"{reason}; the file is damaged"
+        )
+    check_room(path, n_bytes)
+
+
 def open_to_read(path: Path) -> BufferedReader:
     """Open a regular file for reading; see :func:`read_regular`."""
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
 
 
-def read_parquet(path: Path, file: pq.ParquetFile, row_bytes: int) -> pa.Table:
-    """Return the table of a Parquet file, of which a row takes up to `row_bytes` of memory; see :func:`check_room`."""
+def read_parquet(
+    path: Path, file: pq.ParquetFile, row_bytes: int, most_rows: int | None = None, reason: str = ""
+) -> pa.Table:
+    """Return the table of a Parquet file, of which a row takes up to `row_bytes` of memory; see :func:`check_need`."""
     groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-    check_room(path, sum(group.num_rows * row_bytes + group.total_byte_size for group in groups))
+    needed = sum(group.num_rows * row_bytes + group.total_byte_size for group in groups)
+    most = needed if most_rows is None else 2 * row_bytes * most_rows + HEADER_BYTES
+    check_need(path, needed, most, reason)
     return file.read(use_threads=False)
 
 

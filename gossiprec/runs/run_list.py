@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from gossiprec.base.errors import GossipRecError, LogError, did_you_mean
-from gossiprec.base.plain_text import parse_yaml
+from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
 from gossiprec.runs import run_files
 from gossiprec.runs.run import Run
 
@@ -132,7 +132,7 @@ def read_scenario(path: Path) -> dict[str, Any]:
     """
     file = path / run_files.SCENARIO
     try:
-        text = run_files.read_regular(file).decode()
+        text = run_files.read_regular(file, YAML_GROWTH).decode()
         return {path: value for block in _blocks(text) for path, value in _parsed(block)}
     except (OSError, ValueError, AttributeError) as error:
         raise LogError(f"cannot read {file}: {' '.join(str(error).split())}") from error

@@ -17,13 +17,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError
 from gossiprec.runs import run_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters that spreadsheet programs read as the beginning of a formula, or skip before one."""
@@ -222,6 +225,26 @@ def read_checked_prefix(folder: Path, table: TableSchema, checked: list[int]) ->
     return content
 
 
+ROW_GROWTH = 30
+"""Bytes of memory that a byte of a table takes at most while it is read: each short cell becomes an object."""
+WORD_GROWTH = 100
+"""Bytes of memory that a byte of a table takes at most as text, of which every cell is as wide as the longest one."""
+
+
+def to_words(path: Path, column: pa.ChunkedArray, file_bytes: int) -> npt.NDArray[Any]:
+    """Return a column of text as an array, unless one long cell makes it many times as large as the file.
+
+    Raises
+    ------
+    LogError
+    """
+    words: npt.NDArray[Any] = column.to_numpy()
+    longest = max(map(len, words), default=0)
+    most = WORD_GROWTH * file_bytes + run_files.HEADER_BYTES
+    run_files.check_need(path, 4 * longest * len(words), most, f"as a cell has {longest:,} characters")
+    return words.astype(str)
+
+
 def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[Any]]:
     """Return a table's columns as arrays (float64, int64 or str); an unfinished last line is left out.
 
@@ -236,7 +259,7 @@ def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[An
     path, types = folder / table.file, {float: pa.float64(), int: pa.int64(), str: pa.string()}
     column_types = {name: types[kind] for name, kind in table.columns.items()}
     try:
-        whole_lines = b"".join(run_files.read_regular(path).rpartition(b"\n")[:2])
+        whole_lines = b"".join(run_files.read_regular(path, ROW_GROWTH).rpartition(b"\n")[:2])
         found = table_text.read_csv(
             pa.BufferReader(whole_lines),
             read_options=table_text.ReadOptions(use_threads=False),
@@ -249,7 +272,12 @@ def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[An
     missing = [name for name in table.columns if name not in names]
     if missing:
         raise LogError(f"{path} lacks the columns {', '.join(missing)}; it has: {', '.join(names)}")
-    columns = {name: found[name].to_numpy().astype(kind) for name, kind in table.columns.items()}
+    columns = {
+        name: to_words(path, found[name], len(whole_lines))
+        if kind is str
+        else found[name].to_numpy().astype(kind)
+        for name, kind in table.columns.items()
+    }
     for name, kind in table.columns.items():
         if kind is float and np.isinf(columns[name]).any() and (name == "time" or b"inf" not in whole_lines):
             raise LogError(
@@ -262,8 +290,14 @@ def read_run_table(folder: Path, table: TableSchema) -> dict[str, npt.NDArray[An
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write arrays by name.
+def epsilon_bytes(summary: Mapping[str, Any] | None) -> int:
+    """Return the size up to which ``epsilon.npz`` of a run is compressed: matrices of its nodes, and coalitions."""
+    n_nodes = int((summary or {}).get("nodes", 0))
+    return 64 * (n_nodes + 1) * max(2 * n_nodes, 4_096)
+
+
+def write_arrays(path: Path, arrays: Arrays, most: int = 0) -> None:
+    """Write arrays by name; compress them if they have up to `most` bytes together.
 
     Raises
     ------
@@ -271,23 +305,32 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
         If the file cannot be written.
     """
     content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]  # the stub takes a key for `allow_pickle`
+    save = np.savez_compressed if sum(array.nbytes for array in arrays.values()) <= most else np.savez
+    save(content, **arrays)  # type: ignore[arg-type]  # the stub takes a key for `allow_pickle`
     run_files.replace_file(path, content.getvalue())
 
 
-def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: Path, most: int = 0) -> dict[str, npt.NDArray[Any]]:
     """Return arrays by name; an empty mapping if the file does not exist.
+
+    Parameters
+    ----------
+    path : Path
+    most : int
+        The same as in :func:`write_arrays`: a larger archive cannot unpack to more than its own size.
 
     Raises
     ------
     LogError
-        If the file is not such an archive.
+        If the file is not such an archive, or unpacks to more.
     """
     if not os.path.lexists(path):
         return {}
     try:
         with run_files.open_to_read(path) as file, zipfile.ZipFile(file) as archive:
-            run_files.check_room(path, sum(entry.file_size for entry in archive.infolist()))
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+            most = max(most + run_files.HEADER_BYTES, os.fstat(file.fileno()).st_size)
+            run_files.check_need(path, unpacked, most, "as gossiprec does not compress more")
             file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}

@@ -13,12 +13,12 @@ from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.figures.study.estimates import NOTE, mean_with_interval, tabulate_means
 from gossiprec.figures.study.paper_table import TableOptions, format_table
 from gossiprec.figures.study.quantity import format_label
-from gossiprec.figures.study.table_reader import StudyTable, order_quantities, read_study
+from gossiprec.figures.study.table_reader import ROW_BYTES, StudyTable, order_quantities, read_study
 from gossiprec.measures.selectors import FILTERS
 from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, open_run, run
 from gossiprec.runs.lock import LOCK, is_locked
-from gossiprec.runs.run_files import BY_USER, open_to_read
+from gossiprec.runs.run_files import BY_USER, open_to_read, read_parquet
 from gossiprec.study.folder import MARK, RUNS, StudyFolder, read_study_status
 from gossiprec.study.plan import make_plan
 from gossiprec.study.runner import StaleRuns, StudyProgress, StudyRunner
@@ -110,7 +110,7 @@ class StudyResult:
                 "gossiprec study FILE, which keeps finished runs"
             )
         with open_to_read(path) as file:
-            runs = pq.read_table(file)
+            runs = read_parquet(path, pq.ParquetFile(file), ROW_BYTES)
         return self._points(runs.schema) if name == "points" else runs
 
     def frame(self, name: str = "points") -> pd.DataFrame:

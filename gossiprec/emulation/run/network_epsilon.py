@@ -34,7 +34,8 @@ from gossiprec.emulation.run.contact_replay import (
 from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
 from gossiprec.models.base.parameter_blocks import BlockRole
 from gossiprec.runs import Run, open_run
-from gossiprec.runs.run_files import EPSILON, replace_file
+from gossiprec.runs.run_files import EPSILON
+from gossiprec.runs.run_tables import epsilon_bytes, write_arrays
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn
 
@@ -206,7 +207,7 @@ def network_epsilon(
     _check_observers(run.path, groups, n_nodes)
     noise = NodeNoise.of(components, planned_settings(components, schedule))
     found = _account(run, components, noise, (chosen, groups), progress)
-    _write(run, found)
+    write_arrays(run.path / EPSILON, found.arrays(), epsilon_bytes(run.summary))
     return found
 
 
@@ -273,14 +274,6 @@ def _account(
         None if sampled is None else np.where(own | ~alone, np.nan, sampled[ids]),
         _epsilons(noise, chosen, totals[:, None])[:, 0], float(np.nanmax(noise.delta[chosen], initial=0.0)), reason,
     )  # fmt: skip
-
-
-def _write(run: Run, found: NetworkEpsilon) -> None:
-    import io
-
-    content = io.BytesIO()
-    np.savez_compressed(content, **found.arrays())
-    replace_file(run.path / EPSILON, content.getvalue())
 
 
 def _epsilons(noise: NodeNoise, users: I64, updates: F64) -> F64:
