@@ -10,7 +10,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils, types
 from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic, lower_builtin, models, register_jitable
@@ -342,3 +342,45 @@ def float_of(typing, bits):
         return builder.bitcast(args[0], ir.FloatType())
 
     return types.float32(types.int32), generate
+
+
+COMPRESSES = binding.llvm_version_info >= (19,)
+"""Whether LLVM moves the wanted numbers of a vector to its front in one operation."""
+
+
+@intrinsic
+def keep_16(typing, scores, at, bound, given, kept, found):
+    """Write those of `given[at : at + 16]` to ``kept[found:]`` of which the scores reach a bound; return the new end.
+
+    All arrays are contiguous int32. The other places of ``kept[found : found + 16]`` get any numbers. `kept` may be
+    `given` if `found` is not above `at`.
+    """
+
+    def generate(context, builder, signature, args):
+        word, row = ir.IntType(32), ir.VectorType(ir.IntType(32), 16)
+        flags, none = ir.VectorType(ir.IntType(1), 16), ir.Constant(row, ir.Undefined)
+
+        def place(argument, index):
+            data = context.make_array(signature.args[argument])(context, builder, args[argument]).data
+            return builder.gep(data, [index])
+
+        def read(argument):
+            return builder.load(builder.bitcast(place(argument, args[1]), row.as_pointer()), align=4)
+
+        bounds = builder.shuffle_vector(
+            builder.insert_element(none, args[2], word(0)), none, ir.Constant(row, [0] * 16)
+        )
+        reached, numbers, target = builder.icmp_signed(">=", read(0), bounds), read(3), place(4, args[5])
+        if COMPRESSES:
+            name, kind = "llvm.experimental.vector.compress", ir.FunctionType(row, [row, flags, row])
+            compress = cgutils.get_or_insert_function(builder.module, kind, f"{name}.v16i32")
+            first = builder.call(compress, [numbers, reached, none])
+            builder.store(first, builder.bitcast(target, row.as_pointer()), align=4)
+        else:
+            kind = ir.FunctionType(ir.VoidType(), [row, target.type, flags])
+            store = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.compressstore.v16i32")
+            builder.call(store, [numbers, target, reached])
+        bits = builder.bitcast(reached, ir.IntType(16))
+        return builder.add(args[5], builder.zext(builder.ctpop(bits), ir.IntType(64)))
+
+    return types.int64(scores, types.int64, types.int32, given, kept, types.int64), generate

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.native import jit_cached
-from gossiprec.native.jit import jitable
+from gossiprec.native.jit import bits_of, jitable, keep_16
 
 
 @jitable
@@ -25,76 +25,113 @@ def mix_bits(column, key):
 
 
 @jitable
-def choose(scores, k, places):
-    """Write the places of the k largest scores to ``places[:k]``, ascending; of equal ones those that come first.
-
-    A sample gives a bound that about k scores reach. Three rounds of counting find the smallest chosen score among
-    these, digit by digit from the top.
-
-    Parameters
-    ----------
-    scores : ndarray of uint32, shape (n,)
-    k : int
-    places : ndarray of int32, shape (n + 1,)
-    """
-    width, n = len(scores), 0
-    n_sample = min(128, width)
-    sample, step = np.empty(n_sample, np.uint32), width // n_sample
-    for place in range(n_sample):
-        sample[place] = scores[place * step]
-    sample.sort()
-    expected = k / width * n_sample
-    rank = n_sample - 1 - int(expected + 3.0 * np.sqrt(expected) + 4.0)
-    if rank > 0:
-        bound, found = max(sample[rank], np.uint32(1)), np.uint64(0)
-        for place in range(width):
-            places[found] = place
-            found += np.uint64(scores[np.uint64(place)] >= bound)
-        n = int(found)
-    if n < k:
-        n = width
-        for place in range(width):
-            places[place] = place
-    least, wanted, counts = 0, k, np.zeros(2048, np.int64)
-    for shift in (21, 10, -1):
-        counts[:] = 0
-        low, last = max(shift, 0), 1023 if shift < 0 else 2047
-        above = 21 if shift == 10 else 10
-        for i in range(n):
-            score = np.int64(scores[places[i]])
-            if shift == 21 or score >> above == least:
-                counts[(score >> low) & last] += 1
-        digit = last
-        while counts[digit] < wanted:
-            wanted -= counts[digit]
-            digit -= 1
-        least = least * (last + 1) + digit
-    chosen = 0
-    for i in range(n):
-        score = np.int64(scores[places[i]])
-        equal = score == least and wanted > 0
-        wanted -= int(equal)
-        places[chosen] = places[i]
-        chosen += int(score > least or equal)
+def collect(scores, n, bound, given, kept):
+    """Write those of the first `n` given numbers to `kept` of which the scores reach a bound; return their count."""
+    found, whole = 0, n // 16 * 16
+    for at in range(0, whole, 16):
+        found = keep_16(scores, at, bound, given, kept, found)
+    for at in range(whole, n):
+        reached = scores[at] >= bound
+        kept[found] = given[at]
+        found += int(reached)
+    return found
 
 
 @jitable
-def choose_changes(kept, values, bases, key, largest, k, scores, places):
-    """Add the local update of a row to what its node remembers; write the places of k numbers to send to `places`.
+def count_from(scores, n, bound):
+    """Return how many of the first `n` scores reach a bound."""
+    found = np.int32(0)
+    for place in range(n):
+        found += np.int32(scores[place] >= bound)
+    return found
 
-    They are those with the largest remembered changes if `largest`, else chosen at random by `key`.
+
+@jitable
+def find_bound(scores, n, k, spare, least):
+    """Return a bound, at least `least`, that k to k + `spare` of the first `n` scores reach, else the k-th largest."""
+    low, high = np.int64(least), np.int64(1) << 31
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        count = count_from(scores, n, np.int32(middle))
+        if count < k:
+            high = middle
+        else:
+            low = middle
+            if count <= k + spare:
+                break
+    return np.int32(low)
+
+
+@jitable
+def choose(scores, k, columns, places, some):
+    """Write the places of the k largest scores to ``places[:k]``, ascending; of equal ones those that come first.
+
+    A sample gives a bound that somewhat more than k scores reach. Only among these a bisection finds the bound of k.
+
+    Parameters
+    ----------
+    scores : ndarray of int32, shape (n,)
+    k : int
+    columns : ndarray of int32, shape (n,)
+        The numbers 0, 1, ...
+    places, some : ndarray of int32, shape (n + 16,)
+        `some` is overwritten.
     """
-    for column in range(len(kept)):
+    width, n, bound = len(scores), 0, np.int32(-(1 << 31))
+    n_sample = min(256, width)
+    step, expected = width // n_sample, k / width * n_sample
+    wanted = int(expected + 3.0 * np.sqrt(expected) + 4.0)
+    if wanted < n_sample:
+        for place in range(n_sample):
+            some[place] = scores[place * step]
+        bound = find_bound(some, n_sample, wanted, 2, bound)
+        n = collect(scores, width, bound, columns, places)
+    if n < k:
+        n, bound = width, np.int32(-(1 << 31))
+        places[:width] = columns
+    for i in range(n):
+        some[i] = scores[places[i]]
+    bound = find_bound(some, n, k, 0, bound)
+    if count_from(some, n, bound) == k:
+        collect(some, n, bound, places, places)
+        return
+    wanted, chosen = k, 0
+    for i in range(n):
+        wanted -= int(some[i] > bound)
+    for i in range(n):
+        equal = some[i] == bound and wanted > 0
+        wanted -= int(equal)
+        places[chosen] = places[i]
+        chosen += int(some[i] > bound or equal)
+
+
+@jitable
+def choose_changes(kept, values, bases, key, largest, k, scratch):
+    """Add the local update of a row to what its node remembers; return the places of k numbers to send.
+
+    They are those with the largest remembered changes if `largest`, else chosen at random by `key`. `scratch` has
+    four rows that are overwritten, but the first holds the numbers 0, 1, ...
+    """
+    width = len(kept)
+    columns, scores, places = scratch[0, :width], scratch[1, :width], scratch[2]
+    for column in range(width):
         change = values[column] - bases[column]
         kept[column] += change if change == change else np.float32(0.0)
-    if largest:
-        bits = kept.view(np.uint32)
-        for column in range(len(kept)):
-            scores[column] = bits[column] & np.uint32(0x7FFFFFFF)
-    else:
-        for column in range(len(kept)):
-            scores[column] = mix_bits(column, key)
-    choose(scores, k, places)
+        scores[column] = bits_of(kept[column]) & np.int32(0x7FFFFFFF)
+    if not largest:
+        for column in range(width):
+            scores[column] = mix_bits(column, key) - 0x80000000
+    choose(scores, k, columns, places, scratch[3])
+    return places
+
+
+@jitable
+def scratch_rows(width):
+    """Return the rows that :func:`choose_changes` overwrites."""
+    scratch = np.empty((4, width + 16), np.int32)
+    for column in range(width + 16):
+        scratch[0, column] = column
+    return scratch
 
 
 def _sparsify(values, bases, memory, nodes, keys, how):
@@ -114,11 +151,11 @@ def _sparsify(values, bases, memory, nodes, keys, how):
     """
     k, adopts, largest, n_own = how
     width = values.shape[1]
-    scores, places = np.empty(width, np.uint32), np.empty(width + 1, np.int32)
+    scratch = scratch_rows(width)
     sent = np.empty(k, np.float32)
     for row in range(len(values)):
         kept, value = memory[nodes[row]], values[row]
-        choose_changes(kept, value, bases[row], keys[row], largest, k, scores, places)
+        places = choose_changes(kept, value, bases[row], keys[row], largest, k, scratch)
         for i in range(k):
             column = places[i]
             adopted = adopts and column >= n_own
@@ -137,11 +174,11 @@ def _pack_rows(rows, places_of, memory, nodes, keys, how):
     """
     (source, bases, target), (k, largest, begin, at) = places_of, how
     width = memory.shape[1] - begin
-    scores, places = np.empty(width, np.uint32), np.empty(width + 1, np.int32)
+    scratch = scratch_rows(width)
     for row in range(len(source)):
         kept = memory[nodes[row], begin:]
         value, base = rows[source[row], begin : begin + width], rows[bases[row], begin : begin + width]
-        choose_changes(kept, value, base, keys[row], largest, k, scores, places)
+        places = choose_changes(kept, value, base, keys[row], largest, k, scratch)
         sent, columns = rows[target[row], at : at + k], rows[target[row], at + k : at + 2 * k].view(np.int32)
         for i in range(k):
             column = places[i]
