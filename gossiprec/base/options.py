@@ -271,15 +271,20 @@ def _said(name: str, made: Any, entry: Any) -> str:
 
 def iter_registered(options: Options) -> Iterator[tuple[Registry[Any], str]]:
     """Yield the registered things that options name, at any depth, each with its registry."""
-    for key, info in type(options).model_fields.items():
+    for key, namings in _namings_by_key(type(options)):
         value = getattr(options, key)
         inner = value if isinstance(value, tuple) else (value,)
-        for annotated, naming in _namings(info.rebuild_annotation()):
+        for annotated, naming in namings:
             names = [naming.registered_name_in(item, annotated) for item in inner]
             yield from ((naming.registry, name) for name in names if name is not None)
         for item in inner:
             if isinstance(item, Options):
                 yield from iter_registered(item)
+
+
+@functools.cache
+def _namings_by_key(kind: type[Options]) -> tuple[tuple[str, tuple[tuple[Any, RegisteredOptions], ...]], ...]:
+    return tuple((key, (*_namings(info.rebuild_annotation()),)) for key, info in kind.model_fields.items())
 
 
 def _namings(annotation: Any) -> Iterator[tuple[Any, RegisteredOptions]]:

@@ -33,6 +33,9 @@ MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS_AND_WORDS = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 _TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp"))  # a date is text here: no option needs one
+# In C, if PyYAML has them. Their messages, and what they make of odd texts, differ: for texts of our own only.
+_FAST_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -124,6 +127,10 @@ def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool
         raise ScenarioError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ScenarioError(f"{source}: is nested too deeply") from None
+    return _read_node(node, source, problems, numbered=numbered)
+
+
+def _read_node(node: Any, source: str, problems: Problems, *, numbered: bool) -> SourceLayer:
     reader = _Reader(source, problems, numbered)
     data = None if node is None else reader.value(node, ())
     return SourceLayer(data, Origin(source), reader.origins)
@@ -132,12 +139,17 @@ def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool
 def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "scenario") -> SourceLayer:
     """Return the layer of a mapping in memory, read under the same rules as a file; `source` names it."""
     try:
-        text = yaml.safe_dump(dict(mapping), sort_keys=False)
+        text = yaml.dump(dict(mapping), Dumper=_FAST_DUMPER, sort_keys=False)
+        node = yaml.compose(text, Loader=_FAST_LOADER)
+    except UnicodeError:  # half of a surrogate pair, which only the slow ones escape
+        return read_yaml_text(
+            yaml.safe_dump(dict(mapping), sort_keys=False), source, problems, numbered=False
+        )
     except yaml.YAMLError as error:
         raise ScenarioError(f"{source}: contains a value that YAML cannot represent: {error}") from None
     except RecursionError:
         raise ScenarioError(f"{source}: is nested too deeply") from None
-    return read_yaml_text(text, source, problems, numbered=False)
+    return _read_node(node, source, problems, numbered=False)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> str:

@@ -218,6 +218,14 @@ def test_the_run_of_the_nearest_size_tells_and_the_latest_are_kept():
     )
 
 
+def test_kinds_that_ran_last_are_kept(monkeypatch):
+    monkeypatch.setattr(timing, "MOST_KINDS", 2)
+    for kind in ("a", "b", "a", "c"):
+        timing.record_timing(kind, timing.RunTiming(1e6, 1.0, 1))
+    (kept,) = timing._read().values()
+    assert {kind: len(found) for kind, found in kept.items()} == {"a": 2, "c": 1}
+
+
 def test_the_interval_covers_the_errors_of_earlier_predictions():
     """Equal work, times that differ by a factor of 9: each is predicted by another one."""
     for seconds in (10.0, 10.5):

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import load_scenario
+from gossiprec.scenario.problems import Problems
+from gossiprec.scenario.yaml_source import read_mapping, read_yaml_text
 
 LEVELS = "bcdefghij"
 ALIAS_BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -115,6 +120,26 @@ def test_a_problem_in_merged_values_is_placed_where_they_were_written(load, mini
         "x.yaml:8: observers.0.who",
         "x.yaml:8: observers.1.who",
     ]
+
+
+@settings(max_examples=40)
+@given(
+    st.recursive(
+        st.text() | st.just("\ud800") | st.integers() | st.floats() | st.booleans() | st.none(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    )
+)
+def test_a_mapping_is_read_as_the_text_that_yaml_makes_of_it(value):
+    found, expected = Problems(), Problems()
+    read = read_mapping({"value": value}, found)
+    written = read_yaml_text(
+        yaml.safe_dump({"value": value}, sort_keys=False), "scenario", expected, numbered=False
+    )
+    assert (repr(read.data), read.origins, vars(found)) == (
+        repr(written.data),
+        written.origins,
+        vars(expected),
+    )
 
 
 def test_a_mapping_in_memory_follows_the_same_rules(registries):

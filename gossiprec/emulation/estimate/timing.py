@@ -5,6 +5,7 @@ Each complete run leaves its work and its seconds in ``rates.json`` of the cache
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import platform
@@ -28,6 +29,8 @@ TIMEOUT_S = 2.0
 """Seconds that a run waits for the lock on the file of rates."""
 MOST_KEPT = 8
 """Number of the latest runs of a kind of which rates are kept."""
+MOST_KINDS = 64
+"""Number of kinds of which rates are kept: those that ran last. Each run reads and writes all of them."""
 LEAST_ERROR = {True: 2.0, False: 3.0}
 """Least factor of error, either way, of a prediction from runs of the same kind and from other kinds: on a machine with
 other work, times of equal runs differ by as much."""
@@ -105,7 +108,9 @@ def record_timing(kind: str, rate: RunTiming) -> None:
         with FileLock(_file().with_suffix(".lock"), timeout=TIMEOUT_S):
             rates = _read()
             kinds = rates.setdefault(platform.node(), {})
-            kinds[kind] = [*kinds.get(kind, []), rate][-MOST_KEPT:]
+            kinds[kind] = [*kinds.pop(kind, []), rate][-MOST_KEPT:]  # last
+            for oldest in list(kinds)[:-MOST_KINDS]:
+                del kinds[oldest]
             replace_file(_file(), json.dumps(rates).encode())
 
 
@@ -209,6 +214,7 @@ def _runs(number: int) -> str:
     return "a run" if number == 1 else f"{number} runs"
 
 
+@functools.cache
 def model_and_executor(kind: str) -> list[str]:
     """Return the model and the executor of a kind."""
     return kind.split(" ")[:3]
