@@ -9,7 +9,10 @@ fastest of three counts. One JSON line, with the processor:
 - ``step_seconds``, ``plain_step_seconds``: seconds per step, by number of threads;
 - ``step_cpu_seconds``, ``plain_step_cpu_seconds``: processor seconds per step in one thread;
 - ``gain_of_threads``: one thread over two; ``over_plain``: plain over ours, with the faster number of threads each;
-- ``ranking_seconds``: full ranking of all users, from `ranked` of them, by number of threads.
+- ``cpu_gain_of_threads``: the processor seconds of one thread over those of the calling thread of two, which has all
+  that is not divided: the gain that a quiet machine would have;
+- ``ranking_seconds``, ``ranking_cpu_seconds``: scores, ranks and metrics of all users, from `ranked` of them, by number
+  of threads.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -111,32 +115,28 @@ def plain_steps(prepared: PreparedRun, steps: int) -> Callable[[], None]:
     return run
 
 
-def seconds(job: Callable[[], None]) -> tuple[float, float]:
-    """Return the wall and processor seconds of a job."""
-    wall, cpu = time.perf_counter(), time.process_time()
+def seconds(job: Callable[[], object]) -> tuple[float, float, float]:
+    """Return the wall seconds of a job, and the processor seconds of all threads and of the calling one."""
+    clocks = time.perf_counter, time.process_time, time.thread_time
+    begin = [clock() for clock in clocks]
     job()
-    return time.perf_counter() - wall, time.process_time() - cpu
+    wall, cpu, calling = (clock() - first for clock, first in zip(clocks, begin, strict=True))
+    return wall, cpu, calling
 
 
-def fastest(turns: list[tuple[float, float]], steps: int) -> tuple[float, float]:
-    """Return the least wall and processor seconds per step."""
-    wall, cpu = (min(column) / steps for column in zip(*turns, strict=True))
-    return wall, cpu
+def fastest(turns: list[tuple[float, float, float]], steps: int) -> tuple[float, ...]:
+    """Return the least of each kind of seconds per step."""
+    return tuple(min(column) / steps for column in zip(*turns, strict=True))
 
 
-def ranking(prepared: PreparedRun, threads: int, ranked: int) -> float:
-    """Return the seconds of a full ranking of all users, from some of them."""
-    settings = UtilityOptions(threads=threads)
-    utility = UtilityEvaluator(prepared.split, ["recall@20"], prepared.executor, 1, settings)
-    current, users = prepared.planner.current_rows, np.arange(ranked)
-    utility.scores_of_all(current, users[:8], "test")
-
-    def rank() -> None:
-        for some in np.array_split(users, 8):
-            utility.scores_of_all(current, some, "test")
-
-    each, _ = seconds(rank)
-    return each * prepared.split.n_users / ranked
+def ranking(prepared: PreparedRun, threads: int, ranked: int) -> tuple[float, ...]:
+    """Return the wall and processor seconds of a full ranking of all users, from some of them."""
+    settings = UtilityOptions(threads=threads, sample=ranked)
+    utility = UtilityEvaluator(prepared.split, ["recall@20", "full_ndcg@20"], prepared.executor, 1, settings)
+    current = prepared.planner.current_rows
+    utility.scores_of_all(current, np.arange(8), "test")
+    found = fastest([seconds(partial(utility.measure, current)) for _ in range(3)], ranked)
+    return tuple(each * prepared.split.n_users for each in found)
 
 
 def main() -> None:
@@ -154,7 +154,7 @@ def main() -> None:
     runs = {threads: world(options, threads) for threads in THREADS}
     ours = {threads: our_steps(run, options.steps) for threads, run in runs.items()}
     plain = plain_steps(runs[1], options.steps)
-    turns: dict[str, list[tuple[float, float]]] = {
+    turns: dict[str, list[tuple[float, float, float]]] = {
         f"{who}{n}": [] for who in ("ours", "plain") for n in THREADS
     }
     for _ in range(3):
@@ -164,12 +164,15 @@ def main() -> None:
             turns[f"plain{threads}"].append(seconds(plain))
     found = {name: fastest(each, options.steps) for name, each in turns.items()}
     of_ours, of_plain = ({n: found[f"{who}{n}"][0] for n in THREADS} for who in ("ours", "plain"))
+    ranked = {n: ranking(run, n, options.ranked) for n, run in runs.items()}
     emit(
         bench="central", processor=processor_name(), edges=len(runs[1].executor.work.feed.positives.values),
         step_seconds=of_ours, plain_step_seconds=of_plain,
         step_cpu_seconds=found["ours1"][1], plain_step_cpu_seconds=found["plain1"][1],
         gain_of_threads=of_ours[1] / of_ours[2], over_plain=min(of_plain.values()) / min(of_ours.values()),
-        ranking_seconds={n: ranking(run, n, options.ranked) for n, run in runs.items()},
+        cpu_gain_of_threads=found["ours1"][1] / found["ours2"][2],
+        ranking_seconds={n: each[0] for n, each in ranked.items()},
+        ranking_cpu_seconds={n: each[1] for n, each in ranked.items()},
     )  # fmt: skip
 
 

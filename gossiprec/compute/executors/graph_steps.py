@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.base.graph_product import add_rows
 from gossiprec.models.feeds.base import Columns
 
 
@@ -27,6 +28,7 @@ class BatchRowGradient:
     def __init__(self, model: GraphModel, graph: InteractionGraph, n_layers: int) -> None:
         self._model, self._graph, self._n_layers = model, graph, n_layers
         self._place = np.full(graph.n_users + graph.n_items, -1, np.int32)
+        self._tables: list[F32] = []  # of each layer but the first and the last, and two of slopes
 
     def of(self, rows: F32, batch: Columns) -> F32:
         """Return the gradient of the loss of a batch by the rows of layer 0.
@@ -37,6 +39,11 @@ class BatchRowGradient:
             The rows of users, then of items.
         batch : Columns
             ``user``, ``items`` and ``negatives``, shape (n_samples,) each.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_users + n_items, d)
+            The next call overwrites it.
         """
         n_samples, n_users, matrix = len(batch["user"]), self._graph.n_users, self._graph.matrix
         users, user = np.unique(batch["user"], return_inverse=True)
@@ -44,23 +51,26 @@ class BatchRowGradient:
         touched = np.concatenate([users, items + n_users]).astype(np.int64)
         samples = {"user": user, "items": item[:n_samples], "negatives": item[n_samples:]}
 
+        if not self._tables:
+            self._tables = [np.empty_like(rows) for _ in range(self._n_layers + 1)]
+        *tables, found, other = self._tables
         layers = [rows]
-        for _ in range(self._n_layers - 1):
-            layers.append(matrix.times(layers[-1]))
-        some = [*(layer[touched] for layer in layers), matrix.times(layers[-1], touched)]
+        for table in tables:
+            layers.append(matrix.times(layers[-1], out=table))
+        some = [*(layer.take(touched, axis=0) for layer in layers), matrix.times(layers[-1], touched)]
         own, of_layers = self._slopes(rows[touched], some, len(users), samples)
 
         self._place[touched] = np.arange(len(touched))
         slopes = of_layers.pop()
-        found: F32 = matrix.times_few(self._place, np.zeros_like(own) if slopes is None else slopes)
+        matrix.times_few(self._place, np.zeros_like(own) if slopes is None else slopes, out=found)
         self._place[touched] = -1
         while of_layers:
             slopes = of_layers.pop()
             if slopes is not None:
-                found[touched] += slopes
+                add_rows(found, touched, slopes)
             if of_layers:
-                found = matrix.times(found)
-        found[touched] += own
+                found, other = matrix.times(found, out=other), found
+        add_rows(found, touched, own)
         return found
 
     def _slopes(

@@ -253,7 +253,7 @@ class UtilityEvaluator:
         parts: list[RankedLists] = []
         for part, ranker in self._whole:
             for block in self._blocks(np.intersect1d(ranker.users, users)):
-                parts += ranker.rank(block, of_all(block, part))
+                parts += self._rank(ranker, block, of_all(block, part))
         if not self._sampled:
             return MetricInputs(
                 concat_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.users_with_tied_scores
@@ -334,7 +334,7 @@ class UtilityEvaluator:
             of_block
             for part, ranker in self._whole
             for block in self._blocks(ranker.users)
-            for of_block in ranker.rank(block, of_all(block, part))
+            for of_block in self._rank(ranker, block, of_all(block, part))
         )
         whole = to_measure_inputs(lists, self._split.n_items)
         sampled: list[RelevantRanks] = []
@@ -342,6 +342,18 @@ class UtilityEvaluator:
             ranks = self._sampled_ranks(of_candidates, np.arange(len(self._users)))
             sampled.append(self._of_tests(ranks))
         return whole, sampled
+
+    def _rank(self, ranker: FullRanker, block: I64, scores: F32) -> list[RankedLists]:
+        """Return the inputs of metrics from the lists of a block of users, of whom each thread ranks a part."""
+        found: list[list[RankedLists]] = [[] for _ in range(self._threads.size)]
+
+        def rank(part: int) -> None:
+            some = self._threads.part_range(len(block), part)
+            if some:
+                found[part] = ranker.rank(block[some.start : some.stop], scores[some.start : some.stop])
+
+        self._threads.run(rank)
+        return concat_lists([lists for part in found for lists in part])
 
     def _metric_values(
         self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]

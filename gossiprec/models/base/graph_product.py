@@ -6,6 +6,7 @@ columns, so results do not depend on the number of threads.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,15 @@ def _sum_row(factors, places, first, last, rows, out, k, shape):
             own[column] += value * other[column]
 
 
+@kernel
+def add_rows(rows, places, others):
+    """Add row k of `others` to row ``places[k]`` of `rows`, for each k."""
+    for k in range(len(places)):
+        own, other = rows[places[k]], others[k]
+        for column in range(len(own)):
+            own[column] += other[column]
+
+
 @dataclass(frozen=True, eq=False)
 class SymmetricMatrix:
     """A symmetric sparse matrix in compressed row format, and the threads that multiply by it.
@@ -96,34 +106,43 @@ class SymmetricMatrix:
     values: F32
     threads: ThreadPoolLike
 
-    def times(self, rows: Rows, wanted: I64 | None = None) -> Rows:
+    def times(self, rows: Rows, wanted: I64 | None = None, out: Rows | None = None) -> Rows:
         """Return the product, or its rows `wanted`.
 
         Parameters
         ----------
         rows : ndarray of float32 or float64, shape (n, d)
         wanted : ndarray of int64, shape (n_wanted,), optional
+        out : ndarray of the shape and type of the result, optional
+            Overwritten and returned: a new table of many rows costs as much as a tenth of the product.
         """
-        chosen = np.arange(len(self.starts) - 1) if wanted is None else wanted
-        return self._divided(fill, chosen, chosen, np.ascontiguousarray(rows))
+        chosen, bounds = self._all_rows if wanted is None else (wanted, self._bounds(wanted))
+        return self._divided(fill, bounds, chosen, np.ascontiguousarray(rows), out)
 
-    def times_few(self, place: I32, rows: Rows) -> Rows:
+    def times_few(self, place: I32, rows: Rows, out: Rows | None = None) -> Rows:
         """Return the product with a matrix that is zero but for the given rows (:func:`fill_from_few`)."""
-        return self._divided(
-            fill_from_few, np.arange(len(self.starts) - 1), place, np.ascontiguousarray(rows)
-        )
+        return self._divided(fill_from_few, self._all_rows[1], place, np.ascontiguousarray(rows), out)
 
-    def _divided(self, job: Callable[..., None], chosen: I64, argument: Any, rows: Rows) -> Rows:
-        """Call a kernel in each thread, for rows with about as many entries as those of the others."""
-        dim, size = rows.shape[1], self.threads.size
-        out = np.empty((len(chosen), dim), rows.dtype)
+    @functools.cached_property
+    def _all_rows(self) -> tuple[I64, list[int]]:
+        every = np.arange(len(self.starts) - 1)
+        return every, self._bounds(every)
+
+    def _bounds(self, chosen: I64) -> list[int]:
+        """Return bounds of ranges of some rows, one per thread, with about equally many entries."""
+        size = self.threads.size
+        if size == 1 or not len(chosen):
+            return [0] * size + [len(chosen)]
         work = np.cumsum(self.starts[chosen + 1] - self.starts[chosen] + 1)
-        ends = (
-            np.searchsorted(work, np.arange(1, size) * (int(work[-1]) / size))
-            if len(work)
-            else np.zeros(0, int)
-        )
-        bounds = [0, *ends.tolist(), len(chosen)]
+        ends = np.searchsorted(work, np.arange(1, size) * (int(work[-1]) / size))
+        return [0, *ends.tolist(), len(chosen)]
+
+    def _divided(
+        self, job: Callable[..., None], bounds: list[int], argument: Any, rows: Rows, out: Rows | None
+    ) -> Rows:
+        """Call a kernel in each thread, for the rows between its bounds."""
+        dim = rows.shape[1]
+        out = np.empty((bounds[-1], dim), rows.dtype) if out is None else out
         shape = dim, dim - dim % GATHERED if rows.dtype == np.float32 else 0
         matrix = self.starts, self.columns, self.values
         flat = rows.reshape(-1), out.reshape(-1)
