@@ -12,10 +12,17 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 
 from __future__ import annotations
 
-import os
+import _signal  # type: ignore[import-not-found]  # `signal` imports enum: milliseconds
+import sys
 
-from gossiprec.old_names import install as _find_old_paths
-from gossiprec.version import __version__
+_is_command = sys.argv[:1] == ["-m"] or (sys.argv and sys.argv[0].endswith("/gossiprec"))
+if _is_command and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback before gossiprec.entry takes over
+
+import os  # noqa: E402
+
+from gossiprec.old_names import install as _find_old_paths  # noqa: E402
+from gossiprec.version import __version__  # noqa: E402
 
 TYPE_CHECKING = False  # importing typing takes milliseconds, in which Ctrl-C would print a traceback
 if TYPE_CHECKING:

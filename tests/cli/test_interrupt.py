@@ -74,6 +74,21 @@ def asked_to_end(tmp_path, capsys, monkeypatch):
     return run
 
 
+@pytest.mark.parametrize(
+    ("argv", "before", "after"),
+    [
+        (["-m"], "default_int_handler", "SIG_DFL"),
+        (["/usr/bin/gossiprec"], "default_int_handler", "SIG_DFL"),
+        (["/usr/bin/gossiprec"], "SIG_IGN", "SIG_IGN"),
+        (["notebook.py"], "default_int_handler", "default_int_handler"),
+    ],
+)
+def test_only_the_command_ends_without_a_traceback_from_its_first_line_on(argv, before, after):
+    code = f"import signal, sys; signal.signal(2, signal.{before}); sys.argv = {argv}; import gossiprec; "
+    code += f"assert signal.getsignal(2) is signal.{after}"
+    subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
+
+
 @pytest.mark.slow
 def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     code, output, errors, out = interrupted_after(tmp_path, reported)
