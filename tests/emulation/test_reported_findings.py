@@ -235,18 +235,23 @@ def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
     assert row["recall"] == right / members
 
 
-def test_guesses_at_items_that_do_not_exist_are_refused():
+def test_guesses_at_what_does_not_exist_are_refused():
     split = drawn_split()
-    about = {"hidden": np.zeros(0, np.int64), "hidden_entropies": lambda a: np.zeros((0, 1), np.float32)}
-    entropies = np.zeros((1, split.n_items), np.float32)
-    for items, offsets, words in (
-        ([split.n_items], [0, 1], r"hub guesses item 30; expected 0 to 29"),
-        ([1, 2], [0, 1], r"expected 2 offsets, from 0 to the number of items"),
+    zeros = lambda n: np.zeros((n, split.n_items), np.float32)  # noqa: E731
+    for changes, words in (
+        ({"items": np.array([split.n_items])}, r"hub guesses item 30; expected 0 to 29"),
+        ({"items": np.array([1, 2])}, r"expected 2 ascending offsets, from 0 to the number of items"),
+        ({"adversaries": np.array([0, 2]), "offsets": np.array([0, 2, 1])}, r"expected 3 ascending offsets"),
+        ({"victims": np.array([99])}, r"hub guesses about victim 99; expected each of 0 to \d+ at most once"),
+        ({"hidden": np.array([-1])}, r"hub guesses about victim -1"),
+        ({"victims": np.array([1, 1]), "entropies": zeros(2)}, r"hub guesses about a victim twice"),
+        ({"entropies": zeros(2)}, r"entropies of shape \(2, 30\); expected \(1, 30\)"),
     ):
-        guesses = MembershipGuesses(
-            "hub", 0.0, (0.5,), np.array([0]), np.array(offsets), np.array(items, np.int32), np.array([1]),
-            entropies, **about,
-        )  # fmt: skip
+        whole = {
+            "observer": "hub", "momentum": 0.0, "thresholds": (0.5,), "adversaries": np.array([0]),
+            "offsets": np.array([0, 1]), "items": np.array([1]), "victims": np.array([1]), "entropies": zeros(1),
+        }  # fmt: skip
+        guesses = MembershipGuesses(**{**whole, **changes})
         with pytest.raises(ScenarioError, match=words):
             MembershipRecord(split.train, split.n_items).score(guesses)
 

@@ -336,7 +336,7 @@ class MembershipRecord:
         Raises
         ------
         ScenarioError
-            If the guesses name items that do not exist, or do not say which adversary queries which item.
+            If the guesses name victims or items that do not exist, or do not say which adversary queries which item.
         """
         self._check(guesses)
         counts = self._of_sharing(guesses) + self._of_hidden(guesses)
@@ -357,10 +357,22 @@ class MembershipRecord:
         if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
             found = guesses.items.min() if guesses.items.min() < 0 else guesses.items.max()
             raise ScenarioError(f"{subject} item {found}; expected 0 to {n_items - 1}; fix the attack")
-        if len(ends) != len(guesses.adversaries) + 1 or ends[0] != 0 or ends[-1] != len(guesses.items):
+        for victims in (guesses.victims, guesses.hidden):
+            wrong = victims[(victims < 0) | (victims >= len(self.is_member))]
+            if len(wrong) or len(np.unique(victims)) < len(victims):
+                found = f"about victim {wrong[0]}" if len(wrong) else "about a victim twice"
+                raise ScenarioError(
+                    f"{subject} {found}; expected each of 0 to {len(self.is_member) - 1} at most once; fix the attack"
+                )
+        if guesses.entropies.shape != (shape := (len(guesses.victims), n_items)):
+            raise ScenarioError(
+                f"{subject} with entropies of shape {guesses.entropies.shape}; expected {shape}; fix the attack"
+            )
+        whole = len(ends) == len(guesses.adversaries) + 1 and (np.diff(ends) >= 0).all()
+        if not whole or ends[0] != 0 or ends[-1] != len(guesses.items):
             raise ScenarioError(
                 f"{subject} {len(guesses.items)} items with offsets {ends[:1]} to {ends[-1:]} of {len(ends)}; expected "
-                f"{len(guesses.adversaries) + 1} offsets, from 0 to the number of items; fix the attack"
+                f"{len(guesses.adversaries) + 1} ascending offsets, from 0 to the number of items; fix the attack"
             )
 
     def _of_sharing(self, guesses: MembershipGuesses) -> F64:
