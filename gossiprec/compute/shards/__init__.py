@@ -9,6 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -131,7 +132,7 @@ class NodePartition:
     n: int
     number: int
 
-    @property
+    @cached_property
     def own_nodes(self) -> I64:
         """The nodes of this shard, ascending."""
         return self.nodes_of_shard(self.number)
@@ -228,6 +229,11 @@ class RowRouter:
         self._holders = _bits(first)
         self._written = np.full(len(first), -1, np.int64)  # the wave of the run that last wrote the row
         self._done = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that the record has room for."""
+        return len(self._owner)
 
     def last_writing_shard(self, rows: I64) -> I64:
         """Return the shard that last wrote each of some rows."""

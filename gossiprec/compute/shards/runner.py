@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
@@ -257,6 +257,8 @@ class ShardRunner(WaveRunner):
         self._bytes_for: dict[int, int] = {}  # by the wave for which they are sent
         self._used: list[I64] = []
         self._resident = np.zeros(0, np.int64)
+        self._outdated = np.zeros(0, np.bool_)  # by row: a copy, of which the memory is kept
+        self._n_outdated = 0  # at most
         self.sent = ShardTraffic()
 
     def run(self, plan: ExecutionPlan) -> None:
@@ -265,6 +267,9 @@ class ShardRunner(WaveRunner):
         self._busy = 0.0
         self._executor.store.note_changes(plan.program)
         route = self._routes.shard_plan(plan)
+        self._outdated = np.append(
+            self._outdated, np.zeros(self._routes.n_rows - len(self._outdated), np.bool_)
+        )
         self.sent.routed_s += time.perf_counter() - begin
         for wave, part in enumerate(route.waves):
             self._send(route, wave)
@@ -277,13 +282,28 @@ class ShardRunner(WaveRunner):
                 pool_deliveries_in_wave(plan, wave) if self._parts.number == 0 else NOTHING,
             )
             self.payloads.follow_other_shards(plan.program, part.elsewhere)
-            self._executor.store.discard(part.outdated)
+            self._note_outdated(part.outdated, plan.program.target[np.append(part.ready, part.waiting)])
         self._note(plan, route)
         if self._shares_found:
             self._share_found(plan.program)
         self._number += 1
         waited = self.sent.waited_s - before
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy - waited
+
+    def _note_outdated(self, rows: I64, written: I32) -> None:
+        """Note copies that are outdated, and free them when they are more than the shard's own nodes.
+
+        Most are soon written again, into the same memory; fresh memory would cost more than the copy.
+        """
+        self._outdated[written] = False
+        self._outdated[rows] = True
+        self._n_outdated += len(rows)
+        if self._n_outdated > len(self._parts.own_nodes):
+            outdated = np.flatnonzero(self._outdated)
+            self._n_outdated = len(outdated)
+            if self._n_outdated > len(self._parts.own_nodes):
+                self._executor.store.discard(outdated)
+                self._outdated[:], self._n_outdated = False, 0
 
     def note_used_rows(self, rows: I64) -> None:
         """Note that rows take memory in this shard."""
@@ -294,6 +314,7 @@ class ShardRunner(WaveRunner):
         resident = np.unique(np.concatenate([self._resident, *self._used]))
         stays = self._needed(resident) & self._routes.holds(resident)
         self._executor.store.discard(resident[~stays])
+        self._outdated[:], self._n_outdated = False, 0
         self._resident, self._used = resident[stays], []
 
     def broadcast_rows(self, rows: I64) -> None:
@@ -340,6 +361,7 @@ class ShardRunner(WaveRunner):
         """Receive rows and note the waiting time."""
         begin = time.perf_counter()
         self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own_nodes)
+        self._outdated[rows] = False
         self.sent.waited_s += time.perf_counter() - begin
 
     def _note(self, plan: ExecutionPlan, route: ShardPlan) -> None:

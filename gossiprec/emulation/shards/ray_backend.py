@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -14,8 +15,11 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext, ShardLostError
+from gossiprec.compute.shards.links import Address, RowLinks
 from gossiprec.emulation.assembly.shard_partition import require_ray, thread_count
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards import ShardGroup, check_versions, local_versions
@@ -32,10 +36,15 @@ class ShardActor:
     Parameters
     ----------
     number : int
+    secret : bytes
+        By which the shards of the run know one another.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, secret: bytes) -> None:
+        import ray
+
         self._number, self._mailbox = number, Mailbox()
+        self._links = RowLinks(number, self._mailbox, secret, ray.util.get_node_ip_address())
 
     def describe_actor(self, scenario: Mapping[str, Any], cwd: str) -> dict[str, Any]:
         """Return the location and versions of this actor, after changing to `cwd`, because paths may be relative.
@@ -47,11 +56,17 @@ class ShardActor:
         with suppress(OSError):
             os.chdir(cwd)
         versions = local_versions(load_scenario(scenario))
-        return {"host": socket.gethostname(), "pid": os.getpid(), "versions": versions}
+        return {
+            "host": socket.gethostname(), "pid": os.getpid(), "versions": versions, "address": self._links.address
+        }  # fmt: skip
 
     def put(self, sender: int, key: Key, content: Any) -> None:
         """Receive a letter."""
         self._mailbox.put(sender, tuple(key), content)
+
+    def connect(self, addresses: Mapping[int, Address]) -> dict[int, str]:
+        """Connect to the other shards for rows; return the reason for each that cannot be reached."""
+        return self._links.connect({n: address for n, address in addresses.items() if n != self._number})
 
     def follow(
         self, scenario: Mapping[str, Any], split: Split, members: Mapping[int, Any], letterbox: Any
@@ -61,6 +76,7 @@ class ShardActor:
         from gossiprec.emulation.shards.leader import run_follower
 
         exchange = RayChannel(self._number, self._mailbox)
+        exchange.links = self._links
         exchange.connect(members, letterbox)
         shard = ShardContext(self._number, len(members) + 1, exchange)
         run_follower(prepare(load_scenario(scenario), load=lambda _: split, shard=shard))
@@ -195,19 +211,28 @@ class RayChannel(Channel):
     members : mapping of int to actor
     letterbox : actor
         The mailbox actor of shard 0.
+
+    Attributes
+    ----------
+    links : RowLinks or None
+        The links by which rows go, once they are known.
     """
 
     def __init__(self, number: int, mailbox: Mailbox) -> None:
         self._number, self._mailbox = number, mailbox
         self._members: Mapping[int, Any] = {}
         self._letterbox: Any = None
+        self.links: RowLinks | None = None
 
     def connect(self, members: Mapping[int, Any], letterbox: Any) -> None:
         """Set the addresses of the other shards."""
         self._members, self._letterbox = members, letterbox
 
     def send(self, to: int, key: Key, content: Any) -> None:
-        """Send a letter; large contents stay in Ray's object store until the receiver reads them."""
+        """Send a letter: rows by a link if there is one, else by Ray's object store."""
+        if self.links is not None and isinstance(content, np.ndarray) and self.links.reaches(to):
+            self.links.send(to, key, content)
+            return
         import ray
 
         if to == 0:
@@ -244,6 +269,7 @@ class RayShardGroup(ShardGroup):
         self._letterbox: Any = None
         self._requested: list[Any] = []
         self._own = False
+        self._secret = secrets.token_bytes(32)
 
     def __enter__(self) -> RayShardGroup:
         """Connect to the cluster, or start one."""
@@ -263,6 +289,8 @@ class RayShardGroup(ShardGroup):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the actors, and Ray if it was started or joined for the run."""
+        if self._exchange.links is not None:
+            self._exchange.links.close()
         for member in self._members.values():
             with suppress(Exception):  # the cluster itself may have failed
                 self._ray.kill(member)
@@ -279,7 +307,7 @@ class RayShardGroup(ShardGroup):
         )
         self._letterbox = ray.remote(LeaderMailbox).options(num_cpus=0, scheduling_strategy=here).remote()
         self._progress.phase(f"starting {n - 1} shards on Ray")
-        self._members = {number: member.remote(number) for number in range(1, n)}
+        self._members = {number: member.remote(number, self._secret) for number in range(1, n)}
         self._exchange.connect(self._members, self._letterbox)
         resolved = self._scenario.resolved()
         self._requested = [
@@ -309,6 +337,7 @@ class RayShardGroup(ShardGroup):
         )
         for number, report in about.items():
             self._progress.phase(f"shard {number} on {report['host']}, process {report['pid']}")
+        self._link({number: report["address"] for number, report in about.items()})
         # the leader's scenario, which names the executor that `inner: auto` has become
         resolved, letterbox, split = prepared.scenario.resolved(), self._letterbox, ray.put(prepared.split)
         runs = {
@@ -317,6 +346,20 @@ class RayShardGroup(ShardGroup):
         }
         threading.Thread(target=_watch, args=(ray, runs, self._mailbox), daemon=True).start()
         threading.Thread(target=_empty, args=(ray, letterbox, self._mailbox), daemon=True).start()
+
+    def _link(self, addresses: dict[int, Address]) -> None:
+        """Connect all shards for rows, and report those that cannot reach one another."""
+        links = RowLinks(0, self._mailbox, self._secret, self._ray.util.get_node_ip_address())
+        self._exchange.links, addresses = links, {0: links.address, **addresses}
+        problems = {0: links.connect({n: address for n, address in addresses.items() if n})}
+        found = self._ray.get([member.connect.remote(addresses) for member in self._members.values()])
+        problems |= dict(zip(self._members, found, strict=True))
+        for sender, reasons in problems.items():
+            for receiver, reason in reasons.items():
+                self._progress.phase(
+                    f"shard {sender} cannot reach shard {receiver} directly ({reason}); its rows go through "
+                    "Ray, which is slower"
+                )
 
     def _connect(self, needed: int) -> None:
         address = self._scenario.executor.address
