@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import OutgoingTransforms, PushKeys
@@ -11,7 +10,6 @@ from gossiprec.compute.partial_messages import PartialMessages, clip_columns, fi
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
 from gossiprec.models import MODELS
-from gossiprec.numerics.partial_rows import choose
 
 LAYOUT = MODELS["mf"](MODELS["mf"].Options()).layout(6)
 
@@ -67,18 +65,6 @@ def test_columns_in_a_part_of_a_row_are_those_of_the_piece_in_it():
     assert inside == [np.flatnonzero(np.isfinite(row[part])).tolist() for row in rows]
     own = sent.columns(np.arange(3), np.zeros(3, np.int64), np.zeros(3, np.int32))
     assert (own[2] == 1).all()  # a node mixes with its own whole version
-
-
-@pytest.mark.parametrize("most", [1, 4, 50, 2**31])
-def test_the_k_largest_scores_are_chosen_and_of_equal_ones_the_first(most):
-    draw = np.random.default_rng(3)
-    for n in (1, 7, 129, 1500):
-        scores = draw.integers(0, most, n).astype(np.uint32)
-        for k in {1, n // 10 + 1, n}:
-            places = np.empty(n + 1, np.int32)
-            choose(scores, k, places)
-            expected = np.sort(np.argsort(-scores.astype(np.int64), kind="stable")[:k])
-            assert places[:k].tolist() == expected.tolist()
 
 
 def test_packed_numbers_are_read_in_their_columns_of_every_part_of_a_row():
