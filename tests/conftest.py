@@ -58,3 +58,7 @@ def pytest_configure(config):
 
     if not torch.cuda.is_available():
         raise pytest.UsageError("--device: found cuda, but torch finds no CUDA device; leave it out")
+
+
+def pytest_collection_finish():
+    gc.freeze()  # nothing of what is imported is garbage: half a second each time that all of it is gone through

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
-import yaml
 
 from gossiprec.base.arrays import I32, I64
 from gossiprec.base.errors import LogError
+from gossiprec.base.plain_text import dump_yaml
 from gossiprec.base.registry import Plugins, combined_code_version
 from gossiprec.runs import manifest as manifests
 from gossiprec.runs import run_files, run_tables
@@ -113,7 +113,7 @@ class RunDirectory:
             _make_empty(path)
             manifest = manifests.new_manifest(seed, plugins, data, inputs)
             manifests.write_manifest(path, manifest)
-            text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
+            text = dump_yaml(dict(scenario))
             run_files.replace_file(path / run_files.SCENARIO, text.encode())
             manifest[manifests.FILES] = manifests.digests_of(path, [run_files.SCENARIO])
             manifests.write_manifest(path, manifest)

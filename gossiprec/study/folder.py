@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gossiprec.base.errors import GossipRecError, LogError
+from gossiprec.base.plain_text import dump_yaml
 from gossiprec.base.registry import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.runs import Run, open_run
@@ -113,7 +112,7 @@ class StudyFolder:
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
         """Write ``study.yaml``: the study as it was resolved."""
-        text = yaml.safe_dump(dict(spec), sort_keys=False, allow_unicode=True)
+        text = dump_yaml(dict(spec))
         replace_file(self.path / SPEC, text.encode())
 
     def write_mark(self, mark: Mapping[str, Any]) -> None:

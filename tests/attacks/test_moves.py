@@ -17,7 +17,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.scoring.item_sets import check_item_sets, move_set_findings
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import CITY
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.tiny_runs import tiny
 
 WALK = [(3, 1), (1, 4), (4, 0), (6, 5)]
@@ -102,7 +102,7 @@ def city(**sections):
 
 @pytest.mark.slow
 def test_a_coordinator_finds_moves_and_their_order_and_a_resumed_run_finds_the_same(tmp_path):
-    scenario = city(checkpoint=OFTEN)
+    scenario = city()
     run = simulate(scenario, out=tmp_path / "whole")
     found = {
         row["measure"]: row["value"]

@@ -46,14 +46,14 @@ class Patient:
 
 
 def often(**sections):
-    """Return a tiny scenario of eight reports, with a checkpoint at each."""
+    """Return a tiny scenario of eight reports; :func:`ended_early` writes a checkpoint at each."""
     sections.setdefault("protocol", {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8})
-    return tiny(**{"evaluate": {"every": 1, "metrics": ["hr@5"]}, "checkpoint": OFTEN, **sections})
+    return tiny(**{"evaluate": {"every": 1, "metrics": ["hr@5"]}, **sections})
 
 
 def ended_early(path, scenario, stop=4):
     """Stop a run at a report; the checkpoints of the two reports before are then there."""
-    run = simulate(scenario, out=path, progress=Patient(stop))
+    run = simulate({"checkpoint": OFTEN, **scenario}, out=path, progress=Patient(stop))
     newest = [file.stem for file in checkpoints(run)][:2]  # and what they rest on
     assert newest == [f"{stop - 1:08d}", f"{stop - 2:08d}"]
     return run

@@ -17,7 +17,7 @@ from gossiprec.emulation.scoring.utility_summaries import ActivityGroupMetrics, 
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import invoke
-from tests.emulation.ended_early import Patient, ended_early, often, outcome
+from tests.emulation.ended_early import OFTEN, Patient, ended_early, often, outcome
 from tests.emulation.test_node_utility import CURRENT, N_USERS, TESTLESS, drawn_split, executor_for
 from tests.emulation.tiny_runs import tiny
 
@@ -129,7 +129,9 @@ def test_weighted_by_their_users_groups_have_the_metrics_of_the_run(tmp_path):
 def test_the_chosen_report_is_told_as_a_run_tells_it_that_was_stopped_there(tmp_path):
     whole = simulate(often(evaluate=evaluating()), out=tmp_path / "whole")
     stop, groups = chosen_report(whole), whole.summary["by_activity"]
-    stopped = simulate(often(evaluate=evaluating()), out=tmp_path / "stopped", progress=Patient(stop))
+    stopped = simulate(
+        often(evaluate=evaluating(), checkpoint=OFTEN), out=tmp_path / "stopped", progress=Patient(stop)
+    )
 
     assert stop > 1
     assert [group["validated"] for group in groups] == [

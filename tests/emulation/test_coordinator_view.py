@@ -17,7 +17,7 @@ from gossiprec.rules.aggregators.mean import Mean
 from gossiprec.runs import read_log
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import temporarily_registered
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import COORDINATOR, carried_out, final_models, tiny
 from tests.slow import slow_except_first
@@ -135,7 +135,6 @@ def test_a_resumed_run_is_as_a_whole_one(mode, sees, tmp_path):
         sees,
         network=SLOW,
         executor=FAST,
-        checkpoint=OFTEN,
         evaluate={"every": 1, "metrics": ["hr@5"]},
     )
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import resume, simulate
 from gossiprec.scenario import check_sizes, load_scenario
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 from tests.slow import slow_except_first
 
@@ -69,7 +69,7 @@ def test_the_summary_tells_what_became_of_rounds_and_the_log_holds_every_answer(
 @pytest.mark.parametrize("kind", slow_except_first(KINDS))
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(kind, tmp_path):
     """What was pushed last, and what has been pooled since, is in the checkpoint."""
-    world = scenario(KINDS[kind], evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    world = scenario(KINDS[kind], evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(world, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", world, 3)
 

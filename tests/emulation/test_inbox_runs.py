@@ -11,7 +11,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.rules.aggregators import AGGREGATORS, Aggregator
 from gossiprec.rules.aggregators.samples import SampleWeightedMean
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 from tests.slow import slow_except_first
 
@@ -90,7 +90,7 @@ def test_how_often_a_run_is_reported_changes_no_model(run):
 
 @pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
-    often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 
@@ -175,7 +175,7 @@ def registered():
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("where", slow_except_first([star, gossip]))
 def test_what_a_rule_remembers_is_in_the_checkpoint(where, tmp_path):
-    often = tiny(**where("remembering"), evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    often = tiny(**where("remembering"), evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

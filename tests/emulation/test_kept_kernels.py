@@ -10,7 +10,7 @@ from gossiprec.emulation import estimate_run, prepare, resume, simulate
 from gossiprec.emulation.estimate.memory import PARTS
 from gossiprec.native import jit, kernel_cache
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import Patient, often, outcome
+from tests.emulation.ended_early import OFTEN, Patient, often, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import tiny
 
@@ -54,7 +54,9 @@ def test_a_model_without_kernels_takes_the_reference():
 @pytest.mark.slow
 def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
     whole = simulate(often(**AUTO), out=tmp_path / "whole", use_cached_kernels=True)
-    broken = simulate(often(**AUTO), out=tmp_path / "broken", use_cached_kernels=True, progress=Patient(3))
+    broken = simulate(
+        often(**AUTO, checkpoint=OFTEN), out=tmp_path / "broken", use_cached_kernels=True, progress=Patient(3)
+    )
     assert whole.scenario["executor"]["name"] == "fused"
     assert whole.summary["executor"] == broken.summary["executor"] == "fused"
     assert outcome(resume(broken.path).path) == outcome(whole.path)

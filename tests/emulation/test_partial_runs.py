@@ -9,7 +9,7 @@ from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.emulation import prepare, replay, resume, simulate
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.ended_early import OFTEN, ended_early, often, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -97,7 +97,10 @@ def test_pieces_and_packed_numbers_give_what_rows_with_gaps_give(
 @pytest.mark.parametrize("world", ["chunks", "top-k", "fedavg"])
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(
-        divided(WORLDS[world], 2), out=tmp_path / "run", make_shard_group=Threads, progress=_until(5)
+        divided({**WORLDS[world], "checkpoint": OFTEN}, 2),
+        out=tmp_path / "run",
+        make_shard_group=Threads,
+        progress=_until(5),
     )
 
     assert told(resume(run.path, shards=1).path) == told(whole(world))

@@ -14,7 +14,7 @@ from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.testing.tiny_runs import CITY as TOWN
 from gossiprec.testing.tiny_runs import attribute_tables
 from tests.emulation import ended_early as early
-from tests.emulation.ended_early import Patient, checkpoints, ended_early, outcome
+from tests.emulation.ended_early import OFTEN, Patient, checkpoints, ended_early, outcome
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 from tests.slow import slow_except_first
 
@@ -145,7 +145,7 @@ def test_every_attack_is_tried():
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """A run of the tiny scenario with a checkpoint at each of its reports."""
-    return simulate(often(), out=tmp_path_factory.mktemp("plain") / "run", progress=Patient())
+    return simulate(often(checkpoint=OFTEN), out=tmp_path_factory.mktemp("plain") / "run", progress=Patient())
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_the_resumed_run_has_done_the_work_only_once(tmp_path):
 @pytest.mark.slow
 def test_a_failed_run_is_resumed(plain, tmp_path):
     with pytest.raises(RuntimeError, match="stopped by the test"):
-        simulate(often(), out=tmp_path / "run", progress=Patient(4, RuntimeError))
+        simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=Patient(4, RuntimeError))
 
     assert outcome(resume(tmp_path / "run").path) == outcome(plain.path)
 
@@ -244,7 +244,7 @@ def test_checkpoints_come_every_so_many_rounds_and_the_last_are_kept(tmp_path):
 
 @pytest.mark.slow
 def test_a_checkpoint_is_due_after_some_minutes(tmp_path):
-    soon = simulate(often(), out=tmp_path / "soon", progress=Patient(4))
+    soon = simulate(often(checkpoint=OFTEN), out=tmp_path / "soon", progress=Patient(4))
     late = simulate(often(checkpoint={"minutes": 60.0}), out=tmp_path / "late", progress=Patient(4))
 
     assert len(checkpoints(soon)) == 2

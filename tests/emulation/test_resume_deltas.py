@@ -13,7 +13,7 @@ from gossiprec.emulation import resume, simulate
 from gossiprec.runs import checkpoint_format, open_run
 from gossiprec.runs import checkpoints as checkpoint_files
 from gossiprec.runs.checkpoints import base_tick
-from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.emulation.ended_early import OFTEN, Patient, checkpoints, ended_early, often, outcome
 from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
 from tests.emulation.tiny_runs import SINGLE
 from tests.slow import slow_except_first
@@ -97,7 +97,7 @@ KILLER = """
 import os, signal, sys
 from gossiprec.emulation import simulate
 from gossiprec.runs import checkpoint_format, checkpoints
-from tests.emulation.ended_early import Patient, often
+from tests.emulation.ended_early import OFTEN, Patient, often
 
 checkpoints.MIN_DELTA_BYTES, checkpoints.MAX_DELTA_FRACTION = 0, 1.0
 write = checkpoint_format.write_block
@@ -110,7 +110,7 @@ def dying(file, flat, block):
     return write(file, flat, block)
 
 checkpoint_format.write_block = dying
-simulate(often(), out=sys.argv[1], progress=Patient())
+simulate(often(checkpoint=OFTEN), out=sys.argv[1], progress=Patient())
 """
 
 
@@ -146,7 +146,7 @@ def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, m
 
     monkeypatch.setattr(checkpoint_format, "write_block", dying)
     progress = Patient(7)
-    run = simulate(often(), out=tmp_path / "run", progress=progress)
+    run = simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=progress)
 
     assert "could not write a checkpoint at time 4 (its process ended with status -9)" in progress.notes[0]
     assert [int(path.stem) for path in checkpoints(run)][:3] == [6, 5, 3]  # 5 rests on 3

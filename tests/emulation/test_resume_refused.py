@@ -18,7 +18,7 @@ from gossiprec.runs import open_run
 from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, read_stamp, write_checkpoint
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.record_format import MAGIC, read_record
-from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.emulation.ended_early import OFTEN, Patient, checkpoints, ended_early, often, outcome
 from tests.eventlog.small_logs import file_size_limit
 from tests.manifests import change_manifest
 from tests.slow import slow_except_first
@@ -99,7 +99,7 @@ def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
             scenario.write_text(scenario.read_text().replace("seed: 5", "seed: 6"))
             super().tick(status)
 
-    simulate(often(), out=tmp_path / "run", progress=Editor(4))
+    simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=Editor(4))
     with pytest.raises(LogError, match="was changed after the run began"):
         resume(tmp_path / "run")
 
@@ -210,7 +210,7 @@ def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
         with pytest.raises(LogError, match="is in use by a running process"):
             resume(broken.path)
         with pytest.raises(LogError, match="is in use by a running process"):
-            simulate(often(), out=broken.path, overwrite=True)
+            simulate(often(checkpoint=OFTEN), out=broken.path, overwrite=True)
     finally:
         alive.close()
     assert open_run(broken.path).status == "killed"
@@ -238,7 +238,7 @@ def check_the_run_went_on(run, progress, whole, reason):
 def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, whole, monkeypatch):
     monkeypatch.setattr(checkpoints_module, "write_checkpoint", full)
     progress = Patient()
-    run = simulate(often(), out=tmp_path / "run", progress=progress)
+    run = simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=progress)
 
     check_the_run_went_on(run, progress, whole, "No space left on device")
     assert not (run.path / "checkpoints").exists()
@@ -249,9 +249,9 @@ def test_a_file_that_may_not_grow_leaves_no_half_checkpoint(tmp_path, whole):
     """The log and the tables are smaller than the limit, a checkpoint is larger."""
     progress = Patient()
     with file_size_limit(40_000):
-        run = simulate(often(), out=tmp_path / "run", progress=Patient(4))
+        run = simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=Patient(4))
         assert list((run.path / "checkpoints").iterdir()) == []
-        run = simulate(often(), out=tmp_path / "again", progress=progress)
+        run = simulate(often(checkpoint=OFTEN), out=tmp_path / "again", progress=progress)
 
     check_the_run_went_on(run, progress, whole, "File too large")
 
@@ -260,7 +260,7 @@ def test_a_file_that_may_not_grow_leaves_no_half_checkpoint(tmp_path, whole):
 def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypatch):
     monkeypatch.setattr(checkpoints_module, "write_checkpoint", lambda *_: os.kill(os.getpid(), 9))
     progress = Patient()
-    run = simulate(often(), out=tmp_path / "run", progress=progress)
+    run = simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=progress)
 
     check_the_run_went_on(run, progress, whole, "ended with status -9")
 
@@ -272,7 +272,7 @@ def test_an_attack_that_cannot_be_noted_costs_the_checkpoints_and_says_so(tmp_pa
 
     monkeypatch.setattr(CDA, "state", Attack.state)
     progress = Patient()
-    run = simulate(often(), out=tmp_path / "run", progress=progress)
+    run = simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=progress)
 
     check_the_run_went_on(run, progress, whole, "no checkpoints: the attack CDA has no state()")
 

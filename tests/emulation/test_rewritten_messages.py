@@ -15,7 +15,7 @@ from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.test_resume import CITY
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 from tests.slow import slow_except_first
@@ -90,7 +90,7 @@ def test_threads_and_waves_change_no_byte(executor, run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
-    often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

@@ -19,7 +19,7 @@ from gossiprec.rules.aggregators import AGGREGATORS, Inbox, ModelDelta
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_aggregator
 from gossiprec.testing.tiny_runs import temporarily_registered
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
@@ -151,7 +151,7 @@ def test_executors_agree(options):
 
 @pytest.mark.parametrize("options", slow_except_first([{}, UPDATES]), ids=["models", "updates"])
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(options, tmp_path):
-    often = star(**options) | {"checkpoint": OFTEN}
+    often = star(**options)
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

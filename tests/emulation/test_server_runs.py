@@ -11,7 +11,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.models import MODELS
 from gossiprec.rules.servers import SERVERS, Downlink, Server
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.test_resume import CITY
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 from tests.slow import slow_except_first
@@ -136,7 +136,7 @@ def test_how_often_a_run_is_reported_changes_no_model(run):
 
 @pytest.mark.parametrize("run", slow_except_first(RUNS))
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
-    often = star(**RUNS[run], evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    often = star(**RUNS[run], evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

@@ -7,7 +7,7 @@ import pytest
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import InProcessChannel, ShardContext, ShardLostError
 from gossiprec.emulation import resume, simulate
-from tests.emulation.ended_early import Patient, ended_early, often
+from tests.emulation.ended_early import OFTEN, Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import AWAY, COALITIONS, FEDAVG, LARGE, PERSONAL, ROBUST, SLOW, told
 from tests.emulation.tiny_runs import SINGLE
@@ -39,7 +39,10 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
     run = simulate(
-        divided(WORLDS[world], 3), out=tmp_path / "run", make_shard_group=Threads, progress=Patient(4)
+        divided({**WORLDS[world], "checkpoint": OFTEN}, 3),
+        out=tmp_path / "run",
+        make_shard_group=Threads,
+        progress=Patient(4),
     )
     assert run.status == "interrupted"
 
@@ -49,7 +52,10 @@ def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
 @pytest.mark.parametrize("world", slow_except_first(["away", "pers-gossip", "server"]))
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(
-        divided(WORLDS[world], 2), out=tmp_path / "run", make_shard_group=Threads, progress=Patient(5)
+        divided({**WORLDS[world], "checkpoint": OFTEN}, 2),
+        out=tmp_path / "run",
+        make_shard_group=Threads,
+        progress=Patient(5),
     )
 
     assert told(resume(run.path, shards=1).path) == whole(world)
@@ -94,7 +100,12 @@ class Dying(Threads):
 def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [life])
     say = Patient()
-    run = simulate(divided(WORLDS["slow"], 3), out=tmp_path / "run", make_shard_group=Dying, progress=say)
+    run = simulate(
+        divided({**WORLDS["slow"], "checkpoint": OFTEN}, 3),
+        out=tmp_path / "run",
+        make_shard_group=Dying,
+        progress=say,
+    )
 
     assert told(run.path) == whole("slow")
     assert say.notes == [
@@ -106,5 +117,10 @@ def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monke
 def test_a_shard_that_dies_twice_ends_the_run_with_a_plain_message(tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [40, 9])
     with pytest.raises(ResourceError, match=r"shard 1 died twice .*gossiprec resume .*run") as error:
-        simulate(divided(WORLDS["slow"], 3), out=tmp_path / "run", make_shard_group=Dying, progress=Patient())
+        simulate(
+            divided({**WORLDS["slow"], "checkpoint": OFTEN}, 3),
+            out=tmp_path / "run",
+            make_shard_group=Dying,
+            progress=Patient(),
+        )
     assert not isinstance(error.value, ShardLostError)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.emulation import resume, simulate
-from tests.emulation.ended_early import Patient, ended_early, often
+from tests.emulation.ended_early import OFTEN, Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_clients_without_models import CHURN, NETWORK
 from tests.emulation.test_shards import told
@@ -45,7 +45,7 @@ def whole(tmp_path_factory):
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1)])
 def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tmp_path):
-    scenario = divided(WORLDS[world], before)
+    scenario = divided({**WORLDS[world], "checkpoint": OFTEN}, before)
     run = simulate(scenario, out=tmp_path / "run", make_shard_group=Threads, progress=Patient(4))
     assert run.status == "interrupted"
 
@@ -64,7 +64,12 @@ def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
 def test_a_run_that_loses_a_shard_goes_on_by_itself(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [30])
     say = Patient()
-    run = simulate(divided(WORLDS["clusters"], 3), out=tmp_path / "run", make_shard_group=Dying, progress=say)
+    run = simulate(
+        divided({**WORLDS["clusters"], "checkpoint": OFTEN}, 3),
+        out=tmp_path / "run",
+        make_shard_group=Dying,
+        progress=say,
+    )
 
     assert told(run.path) == whole["clusters"]
     assert [note.partition(";")[0] for note in say.notes] == ["shard 1 died: killed by signal 9"]

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.base.errors import LogError
-from gossiprec.base.plain_text import parse_json, parse_yaml
+from gossiprec.base.plain_text import dump_yaml, parse_json, parse_yaml
 from gossiprec.cli.main import exit_code
 from gossiprec.compute.store.stored_versions import VersionReader
 from gossiprec.emulation.run.simulate import simulate
@@ -61,6 +62,30 @@ def test_yaml_that_gossiprec_does_not_write_is_refused_at_once(text):
     with pytest.raises(ValueError, match=r"\S"):
         parse_yaml(text)
     assert parse_yaml("a: &x [1, b]\nc: *x\n") == {"a": [1, "b"], "c": [1, "b"]}
+
+
+WORDS = st.one_of(
+    st.text("ab1:.-+ ',/_0e@\n[]{}?", max_size=9), st.sampled_from(["null", "1e3", "=", "2001-01-01"])
+)
+PIECES = ["a", "b1", "-", " ", "\n", "\n  ", "- ", ": ", "'a b'", "[]", "{}", "---", "1:30"]
+
+
+def read_by(library, text):
+    try:
+        return repr(library(text))
+    except (yaml.YAMLError, ValueError):
+        return "refused"
+
+
+@settings(max_examples=60)
+@given(
+    words=st.dictionaries(WORDS, WORDS | st.floats() | st.lists(WORDS, max_size=2), max_size=3),
+    pieces=st.lists(st.sampled_from(PIECES), max_size=12),
+)
+def test_yaml_is_written_and_read_as_by_the_slower_library(words, pieces):
+    assert dump_yaml(words) == yaml.safe_dump(words, sort_keys=False, allow_unicode=True)
+    for text in ("".join(pieces), dump_yaml(words)):
+        assert read_by(parse_yaml, text) == read_by(yaml.safe_load, text)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from gossiprec.cli.main import exit_code
 from gossiprec.emulation import replay, resume, simulate
 from gossiprec.models import MODELS
 from gossiprec.study.api import study
-from tests.emulation.ended_early import Patient, outcome
+from tests.emulation.ended_early import OFTEN, Patient, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
 
@@ -41,7 +41,7 @@ def check(scenario, folder, *, apart=False):
     begun = os.fork()  # a process of its own, without imports of its own
     if not begun:
         try:
-            simulate(scenario, out=folder / "killed", progress=Killed())
+            simulate({"checkpoint": OFTEN, **scenario}, out=folder / "killed", progress=Killed())
         except BaseException:
             traceback.print_exc()
         os._exit(1)

@@ -15,7 +15,7 @@ from gossiprec.emulation import prepare, replay, resume, simulate
 from gossiprec.runs import read_log
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import temporarily_registered
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 
@@ -109,9 +109,7 @@ def test_observers_see_the_mean_of_the_neighbours_in_place_of_each_model(pair):
 @pytest.mark.slow
 def test_masks_threads_shards_and_resuming_change_no_byte(tmp_path):
     evaluate = {"every": 1, "metrics": ["hr@5"]}
-    scenario = ring(
-        {**SECURE, "clip": 0.3}, network=SLOW, observers=AIMS, checkpoint=OFTEN, evaluate=evaluate
-    )
+    scenario = ring({**SECURE, "clip": 0.3}, network=SLOW, observers=AIMS, evaluate=evaluate)
     whole = outcome(
         simulate({**scenario, "executor": {"name": "fused", "threads": 2}}, out=tmp_path / "a").path
     )

@@ -9,7 +9,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tapes import make_test_protocol, record_tape
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 EPIDEMIC = {"name": "epidemic", "receivers": 2, "wakes": 8}
@@ -47,7 +47,7 @@ def test_executors_agree():
 
 
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path):
-    often = tiny(protocol=EPIDEMIC, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    often = tiny(protocol=EPIDEMIC, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

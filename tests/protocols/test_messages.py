@@ -15,7 +15,7 @@ from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.runs import read_log
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tapes import NaiveInterpreter, make_test_planner, make_test_protocol, record_tape
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
 from tests.emulation.tiny_runs import COORDINATOR, carried_out, final_models, tiny
@@ -126,7 +126,7 @@ def test_executors_agree(talking):
 
 def test_messages_in_transit_are_resumed_to_the_same_bytes(tmp_path, talking):
     often = tiny(
-        protocol=TALKING, network=SLOW, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN,
+        protocol=TALKING, network=SLOW, evaluate={"every": 1, "metrics": ["hr@5"]},
         churn={"sessions": {"online": {"law": "constant", "value": 2.0}, "offline": {"law": "constant", "value": 0.5}}},
     )  # fmt: skip
     whole = simulate(often, out=tmp_path / "whole")
@@ -333,7 +333,6 @@ INVITED = {"name": "invited", "rounds": 8, "participation": 0.5, "client_model":
 OBSERVED = {
     "network": {name: SLOW[name] for name in ("latency", "loss", "duplication")},
     "observers": [COORDINATOR],
-    "checkpoint": OFTEN,
 }
 
 

@@ -10,7 +10,7 @@ from gossiprec.emulation import resume, simulate
 from gossiprec.runs import read_log
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tapes import NaiveInterpreter, make_test_protocol, record_tape
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 PULL = {"name": "push-pull", "exchange": "pull", "receivers": 2, "wakes": 8, "request_bytes": 20}
@@ -53,7 +53,7 @@ def test_executors_agree():
 
 
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path):
-    often = tiny(protocol=PULL, network=SLOW, evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    often = tiny(protocol=PULL, network=SLOW, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

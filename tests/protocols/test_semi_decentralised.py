@@ -11,7 +11,7 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import attacks
 from gossiprec.testing.tapes import NaiveInterpreter, make_test_protocol, record_tape
-from tests.emulation.ended_early import OFTEN, ended_early, outcome
+from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_shards import told
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
@@ -85,7 +85,7 @@ def test_executors_agree(protocol):
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path, protocol):
     observers = [SINGLE] if protocol is HEADS else [AT_HEADS]
     evaluate = {"every": 1, "metrics": ["hr@5"]}
-    often = tiny(protocol=protocol, network=SLOW, observers=observers, evaluate=evaluate, checkpoint=OFTEN)
+    often = tiny(protocol=protocol, network=SLOW, observers=observers, evaluate=evaluate)
     whole = simulate(often, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", often, 3)
 

@@ -13,7 +13,6 @@ from gossiprec.federated import ClientContext
 from gossiprec.federated.fedcl import FedCL
 from gossiprec.models import BlockRole
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import COORDINATOR, carried_out, tiny
 from tests.slow import slow_except_first
@@ -159,7 +158,6 @@ def test_a_run_goes_on_where_it_was(network, model, options, tmp_path):
         "model": model,
         "network": network,
         "protocol": protocol,
-        "checkpoint": OFTEN,
         "policies": [LDP],
     }
     check(tmp_path, fedcl(options, **sections))

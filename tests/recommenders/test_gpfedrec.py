@@ -14,7 +14,6 @@ from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import play_to_end
-from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import tiny
 
@@ -133,9 +132,7 @@ def test_a_run_ends_with_numbered_items_and_tables_that_differ():
 
 @pytest.mark.slow
 def test_a_run_resumes_with_the_tables_of_its_clients(tmp_path):
-    check(
-        tmp_path, {**scenario(rounds=5), "checkpoint": OFTEN, "evaluate": {"every": 1, "metrics": ["hr@5"]}}
-    )
+    check(tmp_path, {**scenario(rounds=5), "evaluate": {"every": 1, "metrics": ["hr@5"]}})
 
 
 @pytest.mark.parametrize(

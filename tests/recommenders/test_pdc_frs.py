@@ -20,7 +20,6 @@ from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import tiny
 
@@ -304,7 +303,6 @@ def test_a_run_goes_on_where_it_was(late, tmp_path):
     check(
         tmp_path,
         contributing(
-            checkpoint=OFTEN,
             protocol={**SLICES, "rounds": 6},
             evaluate={"every": 1, "metrics": ["hr@5"]},
             **late,

@@ -20,7 +20,7 @@ from gossiprec.models.base.parameter_blocks import ParameterBlock
 from gossiprec.rules.aggregators import Inbox, ModelDelta
 from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from tests.emulation.ended_early import OFTEN, Patient
+from tests.emulation.ended_early import Patient
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import carried_out, tiny
 from tests.slow import slow_except_first
@@ -381,20 +381,18 @@ AWAY = {
 def test_a_run_goes_on_where_it_was(late, models, tmp_path):
     check(
         tmp_path,
-        personal(checkpoint=OFTEN, recommender={**PP, "cluster_models": models}, policies=[LDP], **late),
+        personal(recommender={**PP, "cluster_models": models}, policies=[LDP], **late),
     )
 
 
 @pytest.mark.parametrize("late", [{}, {"network": LATENCY}], ids=["at once", "late"])
 def test_a_run_with_averaged_rows_goes_on_where_it_was(late, tmp_path):
-    check(tmp_path, personal(checkpoint=OFTEN, **AUTHORS, **late))
+    check(tmp_path, personal(**AUTHORS, **late))
 
 
 @pytest.mark.slow
 def test_what_clients_have_just_made_is_there_after_a_resumption_without_another_wake(tmp_path):
-    scenario = personal(
-        checkpoint=OFTEN, network={"latency": {"law": "constant", "value": 1.4}}, policies=[LDP]
-    )
+    scenario = personal(network={"latency": {"law": "constant", "value": 1.4}}, policies=[LDP])
     ticks = Patient()
     simulate(scenario, out=tmp_path / "counted", progress=ticks)
     assert len(ticks.ticks) > 9  # answers of the last rounds come after the last wake

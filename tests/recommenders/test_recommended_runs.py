@@ -6,7 +6,6 @@ import pytest
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import COORDINATOR, tiny
 
@@ -45,7 +44,7 @@ def test_synthetic_users_travel_and_are_counted(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [{}, {"network": {"latency": {"law": "exponential", "mean": 0.7}}}])
 def test_a_run_goes_on_where_it_was(late, tmp_path):
-    check(tmp_path, recommended(checkpoint=OFTEN, evaluate={"every": 1, "metrics": ["hr@5"]}, **late))
+    check(tmp_path, recommended(evaluate={"every": 1, "metrics": ["hr@5"]}, **late))
 
 
 @pytest.mark.slow
@@ -60,7 +59,7 @@ def test_a_server_of_the_protocol_comes_first(tmp_path):
     assert len({run.path.joinpath("metrics.csv").read_bytes() for run in runs}) == 3
     check(
         tmp_path / "again",
-        recommended(protocol=protocol, checkpoint=OFTEN, evaluate={"every": 1, "metrics": ["hr@5"]}),
+        recommended(protocol=protocol, evaluate={"every": 1, "metrics": ["hr@5"]}),
     )
 
 

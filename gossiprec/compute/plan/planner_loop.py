@@ -105,13 +105,15 @@ def release_base(node, nodes, rows, free, counters):
 
 
 @jitable
-def emit_encode_task(node, message, nodes, rows, free, counters, tasks, ends, encodes):
+def emit_encode_task(node, message, tables, output):
     """Append the task that rewrites the pushed version into a new row, for one message or for all; return the row.
 
     If a push depends on the one before, the task counts as a write of the version, so that the next one waits for it.
     """
+    nodes, rows, counters = tables.nodes, tables.rows, tables.counters
+    tasks, encodes = output.tasks, output.encodes
     source, base = nodes[node, at.CURRENT], nodes[node, at.BASE]
-    target = allocate_row(rows, free, counters)
+    target = allocate_row(rows, tables.free, counters)
     wave = max(counters[at.BASE_WAVE], rows[source, at.WRITTEN]) + 1
     wave = max(wave, rows[target, at.WRITTEN] + 1, rows[target, at.READ] + 1)
     if base != at.NONE:
@@ -124,7 +126,7 @@ def emit_encode_task(node, message, nodes, rows, free, counters, tasks, ends, en
     task, k = counters[at.TASKS], counters[at.ENCODES]
     tasks[task, at.NODE], tasks[task, at.SOURCE], tasks[task, at.TARGET] = node, source, target
     tasks[task, at.UPDATE], tasks[task, at.WAVE] = at.NONE, wave
-    ends[task] = counters[at.MERGES]
+    output.ends[task] = counters[at.MERGES]
     encodes[k, at.ENCODER], encodes[k, at.PUSH_NUMBER] = task, nodes[node, at.PUSHES]
     encodes[k, at.FROM], encodes[k, at.MESSAGE] = base, message
     counters[at.TASKS] += 1
@@ -270,9 +272,7 @@ def push_version(node, first, end, mixes, tables, mass, output):
     for m in range(first, end):
         if rewrites and (each or m == first):
             message = to_int64(m) if each else to_int64(at.NONE)
-            row = emit_encode_task(
-                node, message, nodes, rows, free, counters, output.tasks, output.ends, output.encodes
-            )
+            row = emit_encode_task(node, message, tables, output)
         rows[row, at.NEEDED] += 1
         messages[m, at.SENDER], messages[m, at.CARRIED] = node, row
         messages[m, at.PUSH] = m if each else first
