@@ -55,7 +55,7 @@ def parse_yaml(raw: bytes | str) -> Any:
     try:
         try:
             found = _load(raw, _READ_IN_C if _is_simple(raw) else yaml.SafeLoader)
-        except yaml.YAMLError:  # whose messages differ
+        except yaml.YAMLError:  # its messages differ
             found = _load(raw, yaml.SafeLoader)
     except RecursionError:
         raise ValueError(_too_deep()) from None
