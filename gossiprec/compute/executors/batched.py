@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.func import grad, vmap
+from torch.func import vmap
 from torch.optim.adam import adam
 
 from gossiprec.base.arrays import F32, I32, I64
@@ -153,8 +153,6 @@ class BatchedExecutor(Executor):
         self._constants = self._known(work.model.constants)
         self._extras = self._known(work.extras)
         self._whole_lists = AllItemScorer(work.model, self._constants, self._put)
-        self._gradient = vmap(grad(self._loss))
-        self._clipped = vmap(self._clipped_sum)
         self._kinds = work.node_settings.training_modes
         self._stack_rows = max(1, STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
 
@@ -271,9 +269,9 @@ class BatchedExecutor(Executor):
             batch = {name: part[some, k] for name, part in columns.items()} | {"user": user[some]}
             if stack.kind == TrainingMode.PRIVATE:
                 clip = self._put(self.work.node_settings.clip_norm[stack.node[some]])
-                parts = self._clipped(table_views(self.work.layout, parameters[some]), batch, clip)
+                parts = self._clipped_sums(table_views(self.work.layout, parameters[some]), batch, clip)
             else:
-                parts = self._gradient(table_views(self.work.layout, parameters[some]), batch)
+                parts = self._gradients(table_views(self.work.layout, parameters[some]), batch)
             torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
             if stack.kind == TrainingMode.PRIVATE:
                 self._make_private(gradient[some], stack.node[some], k, batch["weights"])
@@ -311,20 +309,30 @@ class BatchedExecutor(Executor):
                 maximize=False, fused=True,
             )  # fmt: skip
 
-    def _clipped_sum(self, tables: Tensors, batch: Tensors, clip: Tensor) -> Tensors:
-        """Return the sum of one node's clipped sample gradients; padding has weight 0."""
-        weights, user = batch["weights"], batch["user"]
-        single = {name: column[:, None] for name, column in batch.items() if name != "user"}
-        single["weights"] = torch.ones_like(single["weights"])
+    def _gradients(self, tables: Tensors, batch: Tensors) -> Tensors:
+        """Return each node's gradient."""
+        leaves = {name: table.detach().requires_grad_() for name, table in tables.items()}
+        return _slopes(vmap(self._loss), leaves, batch)
 
-        def of_sample(tables: Tensors, sample: Tensors) -> Tensor:
+    def _clipped_sums(self, tables: Tensors, batch: Tensors, clip: Tensor) -> Tensors:
+        """Return each node's sum of clipped sample gradients; padding has weight 0."""
+        weights = batch["weights"]
+        single = {name: column[:, :, None] for name, column in batch.items() if name != "user"}
+        single["weights"] = torch.ones_like(single["weights"])
+        leaves = {
+            name: table.detach()[:, None].expand(-1, weights.shape[1], *table.shape[1:]).requires_grad_()
+            for name, table in tables.items()
+        }
+
+        def of_sample(tables: Tensors, sample: Tensors, user: Tensor) -> Tensor:
             return self._loss(tables, {**sample, "user": user})
 
-        parts = vmap(grad(of_sample), in_dims=(None, 0))(tables, single)
-        norm = torch.stack([part.flatten(1).square().sum(1) for part in parts.values()]).sum(0).sqrt()
-        factor = weights * (clip / (norm + 1e-6)).clamp(max=1.0)
+        parts = _slopes(vmap(vmap(of_sample, in_dims=(0, 0, None))), leaves, single, batch["user"])
+        norm = torch.stack([part.flatten(2).square().sum(2) for part in parts.values()]).sum(0).sqrt()
+        factor = weights * (clip[:, None] / (norm + 1e-6)).clamp(max=1.0)
         return {
-            name: (factor.view(-1, *[1] * (part.dim() - 1)) * part).sum(0) for name, part in parts.items()
+            name: (factor.view(*factor.shape, *[1] * (part.dim() - 2)) * part).sum(1)
+            for name, part in parts.items()
         }
 
     def _make_private(self, gradient: Tensor, nodes: I64, step: int, weights: Tensor) -> None:
@@ -369,6 +377,14 @@ class BatchedExecutor(Executor):
     def _put(self, array: npt.NDArray[np.generic]) -> Tensor:
         """Move an array to the device."""
         return to_tensor(array).to(self._device)
+
+
+def _slopes(losses: Callable[..., Tensor], leaves: Tensors, *others: Any) -> Tensors:
+    """Return the gradients of many losses, each of which depends on its own part of the leaves: that of their sum."""
+    with torch.enable_grad():
+        total = losses(leaves, *others).sum()
+    parts = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+    return dict(zip(leaves, parts, strict=True))
 
 
 def choose_device(name: str) -> torch.device:
