@@ -13,6 +13,21 @@ RC_FILES = {"bash": ".bashrc", "zsh": ".zshrc", "fish": ".config/fish/completion
 """The file below the home folder that each shell reads; for fish, the script itself."""
 
 
+UNFINISHED: dict[str, list[tuple[str, str]]] = {
+    "bash": [("COMPREPLY+=($value)", "COMPREPLY+=($value); [[ $value == *[.=] ]] && compopt -o nospace")],
+    "zsh": [
+        ('completions+=("$key")', 'if [[ "$key" == *[.=] ]]; then parts+=("$key"); else completions+=("$key"); fi'),
+        ("local -a completions\n", "local -a completions parts\n"),
+        (
+            '    if [ -n "$completions" ]',
+            "    (( $#parts )) && compadd -U -S '' -V unsorted -a parts\n    if [ -n \"$completions\" ]",
+        ),
+    ],
+    "fish": [],
+}  # fmt: skip
+"""Changes to click's scripts: after a word that ends with ``.`` or ``=`` no blank follows, as in fish."""
+
+
 @click.command()
 @click.argument("shell", required=False, type=click.Choice([*RC_FILES]))
 @click.option("--print", "prints", is_flag=True, help="Print the script; write nothing.")
@@ -30,6 +45,8 @@ def completion(shell: str | None, prints: bool) -> None:
     made = get_completion_class(shell)
     assert made is not None, f"click completes {shell}"
     source = made(click.Command("gossiprec"), {}, "gossiprec", "_GOSSIPREC_COMPLETE").source()
+    for before, after in UNFINISHED[shell]:
+        source = source.replace(before, after)
     if prints:
         click.echo(source)
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from importlib import resources
 from typing import Any, TypeVar
 
 import click
@@ -27,6 +29,40 @@ def complete_files(context: click.Context, parameter: click.Parameter, typed: st
     return [CompletionItem(typed, type="file")]
 
 
+def complete_settings(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Let the shell complete the next part of a scenario key, and values with a name."""
+    schema = json.loads((resources.files("gossiprec.scenario") / "scenario.schema.json").read_bytes())
+    path, sign, _ = typed.partition("=")
+    *parents, last = path.split(".")
+    nodes = list(_branches(schema, schema))
+    for part in [*parents, *([last] if sign else [])]:
+        nodes = [below for node in nodes for below in _children(schema, node, part)]
+    if sign:
+        names = (word for node in nodes for word in (node.get("const"), *node.get("enum", ())))
+        found = [f"{path}={word}" for word in names if isinstance(word, str)]
+    else:
+        keys = {"0": False} if any("items" in node for node in nodes) else {}
+        for name, below in [pair for node in nodes for pair in node.get("properties", {}).items()]:
+            kinds = {each.get("type", "") for each in _branches(schema, below)}
+            keys[name] = keys.get(name, False) or bool(kinds - {"", "object", "array", "null"})
+        found = [".".join([*parents, name]) + ("=" if leaf else ".") for name, leaf in keys.items()]
+    return [CompletionItem(word) for word in dict.fromkeys(found) if word.startswith(typed)]
+
+
+def _children(schema: dict[str, Any], node: dict[str, Any], part: str) -> Iterator[dict[str, Any]]:
+    below = node.get("items") if part.isdecimal() else node.get("properties", {}).get(part)
+    return _branches(schema, below) if isinstance(below, dict) else iter(())
+
+
+def _branches(schema: dict[str, Any], node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the alternatives of a part of a JSON schema."""
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+    yield node
+    for each in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+        yield from _branches(schema, each)
+
+
 def _begin_plain_cells(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
         from gossiprec.runs.run_tables import plain_cells
@@ -39,7 +75,7 @@ SAFE_CSV = click.option(
     help="In CSV files, write ' before text that a spreadsheet would run as a formula (= + - @).",
 )  # fmt: skip
 SET = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY.PATH=VALUE",
+    "--set", "overrides", multiple=True, metavar="KEY.PATH=VALUE", shell_complete=complete_settings,
     help="Override a scenario key, such as protocol.wakes=10 or observers.0.momentum=0.5 (repeatable).",
 )  # fmt: skip
 TRACK = click.option(

@@ -13,7 +13,15 @@ import click
 
 from gossiprec.base.machine import usable_cores
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, add_options, collect_options
+from gossiprec.cli.options import (
+    QUIET,
+    SAFE_CSV,
+    TRACK,
+    Decorator,
+    add_options,
+    collect_options,
+    complete_settings,
+)
 
 if TYPE_CHECKING:
     from gossiprec.cli.progress import StudyProgressState
@@ -100,6 +108,7 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
+    shell_complete=complete_settings,
     help="Override a key in every run, like `set` in the study file; axes take precedence (repeatable).",
 )
 @click.option(

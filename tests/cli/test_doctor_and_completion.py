@@ -87,6 +87,10 @@ def test_completion_needs_a_shell_that_it_knows_and_a_file_that_it_may_write(cap
         (["simulate", "--ov"], "--overwrite"),
         (["init", "smo"], "smoke"),
         (["list", "spl"], "splits"),
+        (["simulate", "x", "--set", "training.learn"], "training.learning_rate="),
+        (["simulate", "x", "--set", "policies.0.no"], "policies.0.nodes="),
+        (["simulate", "x", "--set", "evalu"], "evaluate."),
+        (["simulate", "x", "--set", "executor.name=fu"], "executor.name=fused"),
     ],
 )
 def test_words_are_completed(typed, offered):
@@ -100,3 +104,23 @@ def test_words_are_completed(typed, offered):
         [sys.executable, "-c", call], env=asked, capture_output=True, text=True, check=False
     )
     assert f"plain,{offered}" in ended.stdout.splitlines(), ended.stderr
+
+
+@pytest.mark.slow
+def test_bash_completes_a_key_without_a_blank_after_it(tmp_path):
+    """The shell itself runs the script that the command prints."""
+    script = subprocess.run(
+        [sys.executable, "-m", "gossiprec", "completion", "bash", "--print"], env=environment(),
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    command = tmp_path / "gossiprec"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gossiprec "$@"\n')
+    command.chmod(0o755)
+    asked = (
+        f"compopt() {{ echo option $2; }}\n{script}\nCOMP_WORDS=(gossiprec simulate x --set training.learn)\n"
+    )
+    asked += f"COMP_CWORD=4; _gossiprec_completion {command}; echo ${{COMPREPLY[@]}}"
+    ended = subprocess.run(
+        ["bash", "-c", asked], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split("\n")[:2] == ["option nospace", "training.learning_rate="]
