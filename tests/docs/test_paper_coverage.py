@@ -75,8 +75,22 @@ def table():
         yield "| " + " | ".join([*key, str(len(cells)), *told, ", ".join(map(str, seeds))]) + " |"
 
 
+def one_seed():
+    """Return the page's list of rows with a value from one seed."""
+    groups = {}
+    for cell in CELLS:
+        if cell["seeds"] == "1":
+            key = f"- {PAPERS[cell['paper']][0]}, {cell['table']}, {cell['data']}"
+            groups.setdefault(key, {})[cell["row"]] = None
+    return "\n".join(f"{key}: {'; '.join(rows)}" for key, rows in groups.items())
+
+
 def test_the_page_has_the_counts_of_the_file():
     assert "\n".join(table()) in PAGE
+
+
+def test_the_page_names_every_row_of_one_seed():
+    assert one_seed() in PAGE
 
 
 def test_verdicts_follow_from_the_numbers():

@@ -87,3 +87,50 @@ def test_the_page_on_pdc_frs_quotes_its_table_of_office_by_file():
         recall, ndcg = zip(*measured[names.get(name, name), "20"], strict=True)
         assert last == f"{spread(recall)} ({spread(ndcg)})", name
     assert {names.get(name, name) for name, *_ in rows} == {method for method, _ in measured}
+
+
+LOOKS = {"end": "last epoch", "best": "best validation epoch"}
+"""Reporting points of studies (analysis.papers.comparison), by the word that heads a column."""
+
+
+def cells_of(folder):
+    """Return values by seed, of each setting, row, column and reporting point (or round) of a study's tables."""
+    found = {}
+    for path in (ROOT / "analysis" / folder / "measured").glob("*.csv"):
+        with path.open() as lines:
+            for row in csv.DictReader(lines):
+                key = row["setting"], row["row"], row["column"], row["look"]
+                found.setdefault(key, {})[row["seed"]] = float(row["measured"])
+    return found
+
+
+def over_seeds(values):
+    """Return a mean over seeds as pages write it: with an interval if there are three."""
+    return spread(values) if len(values) == 3 else short(statistics.mean(values))
+
+
+PAGES = {"perfedrec_pp": "notes_perfedrec_pp.md"}
+"""The page that quotes a study's table, by folder."""
+
+
+@pytest.mark.parametrize("folder", PAGES)
+def test_pages_of_studies_quote_their_tables(folder):
+    """A table of a page that begins with "seeds of `SETTING`"; "A less B" is a row of differences, seed by seed."""
+    cells, seen = cells_of(folder), set()
+    for header, rows in page_tables(PAGES[folder]):
+        setting = re.fullmatch(r"(?:three|one) seeds? of `(.+)", header[0])
+        for row in rows if setting else ():
+            first, _, second = row[0].partition(" less ")
+            for title, quoted in zip(header[1:], row[1:], strict=True):
+                column, _, look = title.rpartition(", ")
+                if quoted and (look in LOOKS or look.isdecimal()):
+                    point = LOOKS.get(look, look)
+                    one, two = (cells.get((setting[1], name, column, point)) for name in (first, second))
+                    values = [value - (two[seed] if two else 0) for seed, value in one.items()]
+                    told = over_seeds(values).replace("-0.", "-.")
+                    assert quoted.lstrip("+") == (told if look in LOOKS else told.partition(" ")[0]), (
+                        row,
+                        title,
+                    )
+                    seen.add((setting[1], row[0]))
+    assert {(setting, row) for setting, row, *_ in cells} <= seen
