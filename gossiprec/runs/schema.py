@@ -207,7 +207,10 @@ _SIZE = (
 _WORK = (Column("epochs", "<i4"), Column("samples", "<i4", "training samples, all epochs"))
 _ONLINE = Column("online", "|u1", "1: online, 0: offline")
 _EPSILON = Column("epsilon", "<f8", "inf without noise")
-OPTIONS = ("training.learning_rate", "training.betas.0", "training.betas.1", "training.eps")
+OPTIONS = (
+    "training.learning_rate", "training.betas.0", "training.betas.1", "training.eps", "training.local_epochs",
+    "training.negatives",
+)  # fmt: skip
 """Numbers that a run can change; a ``change`` row holds the index into this tuple. Append, never reorder."""
 _OPTION = (Column("option", "|u1", codes=OPTIONS), Column("value", "<f8"))
 _CHANGED = "a node went online or offline; also the nodes that are offline at the start"

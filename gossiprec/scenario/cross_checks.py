@@ -166,8 +166,16 @@ def change_problems(scenario: Scenario) -> Iterator[tuple[KeyPath, str]]:
                 f"remove changes or {section}",
             )
     seen: set[tuple[int, str]] = set()
+    plans = {
+        "network.compute plans the times of updates": scenario.network.compute is not None,
+        "the noise of dp-sgd is planned": any(policy.name == "dp-sgd" for policy in scenario.policies),
+    }
+    planned = next((what for what, is_so in plans.items() if is_so), None)
     for index, change in enumerate(scenario.changes):
         at: KeyPath = ("changes", index)
+        for path in change.set if planned else ():
+            if path in ("training.local_epochs", "training.negatives"):
+                yield (*at, "set"), f"found {path!r}, but {planned} by it before the run; remove it"
         if not scenario.evaluate.has_report_at(change.at):
             every = scenario.evaluate.every
             yield (

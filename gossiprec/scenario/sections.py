@@ -275,7 +275,9 @@ class StopOptions(Options):
         return measure
 
 
-CHANGEABLE = {"training.learning_rate": "learning_rate", "training.betas": "betas", "training.eps": "eps"}
+CHANGEABLE = {
+    f"training.{name}": name for name in ("learning_rate", "betas", "eps", "local_epochs", "negatives")
+}
 """The options of training that a run can change, by path."""
 
 

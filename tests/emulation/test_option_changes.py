@@ -48,14 +48,14 @@ def changed(tmp_path_factory):
 def test_changes_are_events_and_change_models_from_then_on_only(changed, tmp_path):
     plain = simulate(changing(), out=tmp_path / "plain")
     found = changed.events("change")
-    names = ["training.learning_rate", "training.betas.0", "training.betas.1", "training.eps"]
+    names = ["learning_rate", "betas.0", "betas.1", "eps", "local_epochs", "negatives"]
     assert [found[name].tolist() for name in ("time", "option", "value")] == [
         [3.0, 5.0, 5.0, 5.0, 5.0], [0, 0, 1, 2, 3], [0.5, 0.02, 0.8, 0.99, 1e-6]
     ]  # fmt: skip
     (column,) = (
         c for kind in changed.log.schema.kinds if kind.name == "change" for c in kind.columns if c.codes
     )
-    assert list(column.codes) == names
+    assert list(column.codes) == [f"training.{name}" for name in names]
     differs = np.flatnonzero(changed.metrics["value"] != plain.metrics["value"])
     assert changed.metrics["time"][differs[0]] > 3.0
     for name, values in plain.events("message").items():
@@ -113,6 +113,63 @@ def test_every_trainer_follows(kind, tmp_path):
         assert np.array_equal(before, [live.model(node)["users"] for node in nodes])
 
 
+EPOCHS, NEGATIVES = {"training.local_epochs": 3}, {"training.negatives": 9}
+OTHERS = {
+    "batched": {"executor": {"name": "batched"}},
+    "reference": {"executor": {"name": "reference"}},
+    "pers-gossip": RUNS["pers-gossip"],
+    **{kind: {**RUNS[kind], "executor": {"name": "batched"}} for kind in ("updates", "central")},
+}
+
+
+@pytest.fixture(scope="module")
+def more_work(tmp_path_factory):
+    """A run whose updates have more epochs from report 3 on, and more negatives from report 5 on."""
+    scenario = changing((3, EPOCHS), (5, NEGATIVES), network={})
+    return simulate(scenario, out=tmp_path_factory.mktemp("more") / "run")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS])
+def test_epochs_and_negatives_change_in_every_mode_and_executor(kind, more_work, tmp_path):
+    scenario = changing((3, EPOCHS), (5, NEGATIVES), **{"network": {}, **OTHERS[kind]})
+    run = simulate(scenario, out=tmp_path / "run")
+    of = run.events("update")
+    later, last = of["time"] > 3, of["time"] > 5
+    assert set(of["epochs"][later]) == {3}
+    assert set(of["epochs"][~later]) == {1}
+    positives = of["samples"] / of["epochs"] / np.where(last, 1 + 9, 1 + 4)
+    assert len({*zip(of["node"].tolist(), positives.tolist(), strict=True)}) == len(np.unique(of["node"]))
+    assert run.summary["node_updates"] == of["epochs"].sum()
+    assert replay(run.path).confirmed
+    if kind in ("batched", "reference"):
+        assert run.manifest["log_digest"] == more_work.manifest["log_digest"]
+        np.testing.assert_allclose(run.metrics["value"], more_work.metrics["value"], atol=1e-3)
+
+
+@pytest.mark.slow
+def test_epochs_and_negatives_change_in_resumed_divided_and_live_runs_too(more_work, tmp_path):
+    with gossiprec.prepare(
+        changing(network={}, checkpoint={**OFTEN, "keep": 9}), out=tmp_path / "live"
+    ) as live:
+        for at, values in ((3, EPOCHS), (5, NEGATIVES)):
+            live.until(at)
+            for option, value in values.items():
+                live.change(option, value)
+        live.until(6)
+        run = live.close()
+    for at in (6, 4):
+        for file in checkpoints(run):
+            if int(file.stem) > at:
+                file.unlink()
+        done = resume(run.path, progress=Patient(1) if at == 6 else None)
+    assert outcome(done.path) == outcome(more_work.path)
+    assert done.summary["node_updates"] == more_work.summary["node_updates"]
+    scenario = divided(changing((3, EPOCHS), (5, NEGATIVES), network={}), 2)
+    parts = simulate(scenario, out=tmp_path / "parts", make_shard_group=Threads)
+    assert parts.manifest["log_digest"] == more_work.manifest["log_digest"]
+    assert (parts.path / "metrics.csv").read_bytes() == (more_work.path / "metrics.csv").read_bytes()
+
+
 @pytest.mark.slow
 def test_a_divided_run_changes_everywhere(changed, tmp_path):
     by_scenario = simulate(divided(changing(*CHANGES), 2), out=tmp_path / "one", make_shard_group=Threads)
@@ -142,6 +199,20 @@ def test_a_divided_run_changes_everywhere(changed, tmp_path):
         (
             {"changes": [{"at": 3, "set": {"training.eps": 1}}], "training": {"optimizer": "sgd"}},
             "'training.eps', which has no effect with training.optimizer: sgd",
+        ),
+        (
+            {
+                "changes": [{"at": 3, "set": {"training.negatives": 2}}],
+                "network": {"compute": {"time": {"law": "constant", "value": 0.1}}},
+            },
+            "'training.negatives', but network.compute plans the times of updates by it",
+        ),
+        (
+            {
+                "changes": [{"at": 3, "set": {"training.local_epochs": 2}}],
+                "policies": [{"name": "dp-sgd", "epsilon": 10}],
+            },
+            "'training.local_epochs', but the noise of dp-sgd is planned by it",
         ),
         (
             {"changes": [{"at": 3, "set": {RATE: 1}}], "attackers": [{"name": "a-ra", "number": 1}]},

@@ -144,7 +144,7 @@ class ActiveRun:
         self._earlier = RunCosts()
         self._timed = Stopwatch()
         self._timed.seconds.update(prepared.seconds)
-        self._done = 0
+        self._done, self._updates = 0, 0
         self._reached, self._rounds = 0.0, 0
         self._reports = 0
         self.report: Report | None = None
@@ -221,7 +221,7 @@ class ActiveRun:
         store.restore(state["arena"])
         for attack, attack_state in zip(self.prepared.attacks, state["attacks"], strict=True):
             attack.restore(attack_state)
-        self._done, self._reached = state["done"], state["reached"]
+        self._done, self._reached, self._updates = state["done"], state["reached"], self._count_updates()
         self._utility_now = state["utility"]
         self._earlier = RunCosts(**state["times"])
         self._rounds = self._earlier.rounds
@@ -308,9 +308,13 @@ class ActiveRun:
         with self._timed("log"):
             self._others.gather_update_sizes()
             self.recording.append_segment(*tape_runner.take_segments(), until=tick.time, last=tick.last)
-        updates = int(prepared.planner.update_counts.sum()) - tape_runner.n_refused
-        self._done = updates * prepared.executor.work.training.local_epochs
+        before, self._updates = self._updates, self._count_updates()
+        self._done += (self._updates - before) * prepared.executor.work.training.local_epochs
         self._reached, self._rounds, self._reports = tick.time, tick.round, number
+
+    def _count_updates(self) -> int:
+        """Return the number of local updates so far."""
+        return int(self.prepared.planner.update_counts.sum()) - self._tape_runner.n_refused
 
     def change(self, option: str, value: Any) -> None:
         """Change an option of training after the last report; the manifest records it at once.
@@ -332,6 +336,7 @@ class ActiveRun:
     def _change_options(self, report: int) -> bool:
         """Set the options changed after a report, log them, and return whether there are any."""
         changes = self._changes.apply(report)
+        self.recording.use_training(self.prepared.executor.work.training)
         self.recording.note_changes(changes, time=self._reached, round=self._rounds)
         return bool(changes)
 

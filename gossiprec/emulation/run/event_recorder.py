@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.base.arrays import F64, I32, I64, U8, Bools, check_array, check_range
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.messages import BYTES
 from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.compute.plan.tape import RECEIVING, WAKING, TapeEvent, TapeSegment
@@ -210,7 +211,7 @@ class EventRecorder(Stateful):
         protocol, work, load = prepared.protocol, prepared.executor.work, prepared.node_load
         self._log = log
         self._roles = protocol.roles
-        self._samples = load.samples
+        self._samples, self._mode, self._feed = load.samples, prepared.mode, prepared.feed
         self._sizes = MessageSizes(
             load.message_bytes,
             prepared.executor.update_bytes,
@@ -331,6 +332,12 @@ class EventRecorder(Stateful):
     def append_round_event(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation event."""
         self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
+
+    def use_training(self, training: TrainingSettings) -> None:
+        """Log the following updates with the epochs and samples of other settings."""
+        self._epochs = training.local_epochs
+        samples = self._feed.n_samples(training.negatives) * self._epochs
+        self._samples = self._mode.samples_per_node(samples, len(self._roles))
 
     def note_changes(self, changes: Sequence[tuple[str, float]], *, time: float, round: int) -> None:
         """Append changes of options."""

@@ -275,8 +275,8 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     def change(self, option: str, value: Any) -> None:
         """Change an option of training from here on; the manifest and the log record it.
 
-        A resumed or replayed run makes the same change. The options are ``training.learning_rate``, ``training.betas``
-        and ``training.eps``.
+        A resumed or replayed run makes the same change. The options are those of the
+        section ``changes`` of scenarios (``docs/scenarios.md``), such as ``training.learning_rate``.
 
         Raises
         ------

@@ -17,6 +17,8 @@ FIELDS = {
     "training.learning_rate": ("learning_rate",),
     "training.betas": ("beta1", "beta2"),
     "training.eps": ("epsilon",),
+    "training.local_epochs": ("local_epochs",),
+    "training.negatives": ("negatives",),
 }
 """The names of each option's numbers in the settings of training."""
 
