@@ -109,7 +109,7 @@ def over_seeds(values):
     return spread(values) if len(values) == 3 else short(statistics.mean(values))
 
 
-PAGES = {"perfedrec_pp": "notes_perfedrec_pp.md"}
+PAGES = {"perfedrec_pp": "notes_perfedrec_pp.md", "fedcl": "notes_fedcl.md"}
 """The page that quotes a study's table, by folder."""
 
 
@@ -134,3 +134,19 @@ def test_pages_of_studies_quote_their_tables(folder):
                     )
                     seen.add((setting[1], row[0]))
     assert {(setting, row) for setting, row, *_ in cells} <= seen
+
+
+@pytest.mark.parametrize(("folder", "paper"), [("fedcl", "fedcl")])
+def test_lines_of_coverage_are_those_of_the_tables(folder, paper):
+    cells = cells_of(folder)
+    settings = {setting for setting, *_ in cells}
+    with (ROOT / "docs" / "papers" / "coverage.csv").open() as lines:
+        judged = [row for row in csv.DictReader(lines) if row["paper"] == paper]
+    judged = [row for row in judged if row["setting"].partition(",")[0] in settings]
+    assert judged
+    for row in judged:
+        key = row["setting"].partition(",")[0], row["row"], row["column"], LOOKS["best"]
+        values = list(cells[key].values())
+        assert row["seeds"] == str(len(values))
+        half = f" ± {row['half_interval']}" if row["half_interval"] else ""
+        assert row["ours"] + half == over_seeds(values), row
