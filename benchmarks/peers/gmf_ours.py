@@ -19,7 +19,7 @@ SIDES: dict[str, dict[str, Any]] = {
         "training": {"optimizer": "adam", "learning_rate": 0.01},
         "protocol": {
             "name": "rand-gossip", "fanout": 1, "train_on": "receive", "merge": "mean",
-            "wake": {"law": "exponential", "mean": 1.0}, "view": {"size": 1, "refresh": {"every": 1}}, "wakes": 60,
+            "wake": {"law": "exponential", "mean": 1.0}, "view": {"size": 1, "refresh": {"every": 1}}, "wakes": 150,
         },
     },
     "fedavg": {

@@ -131,10 +131,10 @@ def main() -> int:
             missing.append(str(error))
         except FailedError as error:
             failed.append(str(error))
-    text = table(rows, [*missing, *failed], machine())
+        text = table(rows, [*missing, *failed], machine())
+        if options.out:
+            options.out.write_text(text + "\n")
     print(text)
-    if options.out:
-        options.out.write_text(text + "\n")
     return 1 if failed else 3 if missing else 0
 
 
