@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
-from scipy.special import gammaincinv, ndtri
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.machine import usable_cores
@@ -205,6 +204,8 @@ def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: 
 
 def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F64) -> F64:
     """Return log odds that change the exponent of popularity from 1 by normally distributed amounts."""
+    from scipy.special import ndtri  # checking a scenario does without
+
     normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
     leanings = MAINSTREAM * draws.permutation(normal)
     values = np.log(popular)
@@ -212,6 +213,8 @@ def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F6
 
 
 def _quantiles(count: int, shape: float) -> F64:
+    from scipy.special import gammaincinv
+
     return np.asarray(gammaincinv(shape, (np.arange(count) + 0.5) / count))
 
 

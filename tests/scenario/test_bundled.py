@@ -81,7 +81,7 @@ POISONED = (
 def test_loading_a_scenario_imports_no_heavy_library(source):
     code = (
         f"import sys; from gossiprec.scenario import load_scenario; load_scenario(*{source!r}); "
-        "print([m for m in ('torch', 'numba', 'simpy', 'matplotlib') if m in sys.modules])"
+        "print([m for m in ('torch', 'numba', 'simpy', 'matplotlib', 'scipy.special') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
