@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,12 @@ from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.estimate import timing
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
+
+
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch):
+    monkeypatch.setattr(timing.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+
 
 COALITIONS = {**SINGLE, "who": "coalition", "fraction": (0.25, 0.5), "momentum": (0.0, 0.9)}
 FEW = {"name": "synthetic", "users": 60, "items": 80, "interactions": 900, "communities": 3}
@@ -203,6 +210,16 @@ def test_how_long_a_run_takes_follows_from_earlier_ones(tmp_path):
 
 
 KIND = timing.run_kind(load_scenario(tiny()), "reference")
+
+
+def test_a_busy_machine_has_a_later_upper_end_only(monkeypatch):
+    timing.record_timing(KIND, timing.RunTiming(1e6, 10.0, 1))
+    monkeypatch.setattr(timing, "usable_cores", lambda: 2)
+    monkeypatch.setattr(timing.os, "getloadavg", lambda: (1.9, 9.0, 9.0))
+    quiet = timing.predict_duration(KIND, 1e6, threads=1)
+    monkeypatch.setattr(timing.os, "getloadavg", lambda: (8.0, 0.0, 0.0))
+    busy = timing.predict_duration(KIND, 1e6, threads=1)
+    assert busy == replace(quiet, high=4 * quiet.high)
 
 
 def test_the_run_of_the_nearest_size_tells_and_the_latest_are_kept():
