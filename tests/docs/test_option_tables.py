@@ -56,19 +56,10 @@ TABLES = [
     ("network.md", "## `churn`", "churn"),
     ("resuming.md", "checkpoint: {", "checkpoint"),
     ("attacks.md", "observers:", "attacks cda"),
-    ("attacks.md", "### Attribute inference", "attacks aia"),
-    ("attribute_inference.md", "## Options", "attacks attribute-inference"),
-    ("reconstruction.md", "## Options", "attacks reconstruction"),
-    ("membership.md", "observers:", "attacks loss-mia"),
-    ("membership.md", "## Reference models", "attacks lira"),
-    ("membership.md", "**`imia`**", "attacks imia"),
     ("coordinator.md", "## Rounds that wait", "round"),
     ("coordinator.md", "There are no rounds", "buffered"),
     ("coordinator.md", "| key of `coordinator` |", "coordinator"),
     ("poisoners.md", "## The section `attackers`", "attackers"),
-    ("policies.md", "## `share-less`", "policies share-less"),
-    ("policies.md", "## `dp-sgd`", "policies dp-sgd"),
-    ("policies.md", "## `ldp`", "policies ldp"),
 ]
 """Page, a text above the table, and the thing or section of which the first column names the options."""
 LISTS = [

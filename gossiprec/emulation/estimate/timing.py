@@ -149,7 +149,7 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
 
 
 def waiting_share() -> float:
-    """Return the load of the last minute per core, at least 1: how many times as long a run may take beside others."""
+    """Return the load of the last minute per core, at least 1: how many times as long a run may take."""
     with suppress(OSError, AttributeError):
         return max(1.0, os.getloadavg()[0] / usable_cores())
     return 1.0
