@@ -125,13 +125,16 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
         "counts": estimate.count_accuracy,
         "data": "read" if estimate.data_loaded else "estimated",
         "memory_mib": {part: size / summary_text.MIB for part, size in estimate.memory_bytes.items()},
+        "observers_mib": [size / summary_text.MIB for size in estimate.bytes_by_observer],
         "available_mib": bytes_available_to_run(estimate.memory_bytes) / summary_text.MIB,
         "seconds": estimate.duration and vars(estimate.duration),
         "fraction_met": estimate.fraction_met,
         "fraction_heard": estimate.fraction_heard,
         "run": str(path),
     }
-    click.echo(json.dumps(facts) if output.as_json else summary_text.format_estimate(facts))
+    click.echo(
+        json.dumps(facts) if output.as_json else summary_text.format_estimate(facts, scenario.observers)
+    )
     estimate.check_fits()
 
 

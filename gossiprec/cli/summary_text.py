@@ -237,8 +237,35 @@ def format_footer(summary: Mapping[str, Any], path: Path) -> str:
     return format_rows(rows)
 
 
-def format_estimate(facts: Mapping[str, Any]) -> str:
-    """Return the text of ``--dry-run``."""
+LARGE_OBSERVER = 50
+"""MiB from which on an observer has a line in the text of ``--dry-run``."""
+
+
+def _format_observers(sizes: Sequence[float], observers: Sequence[Any]) -> str:
+    """Return the cost of each large observer, and the settings that lower it."""
+    lines = []
+    for number, (size, entry) in enumerate(zip(sizes, observers, strict=True)):
+        if size < LARGE_OBSERVER:
+            continue
+        given = type(entry.options).model_fields
+        wanted = {
+            "nodes": "name fewer nodes (nodes: {fraction: 0.1})",
+            "momentum": "fewer momenta",
+            "reference_items": "fewer reference_items",
+        }
+        single = getattr(entry.options, "who", None) == "single"
+        if not single:
+            wanted = {"fraction": "name fewer fractions or placements", "momentum": "fewer momenta"}
+        advice = ", or ".join(text for key, text in wanted.items() if key in given)
+        who = f" {entry.options.who}" if "who" in given else ""
+        lines.append(
+            f"observers.{number} ({entry.name}{who}) {size:,.1f} MiB" + (f": {advice}" if advice else "")
+        )
+    return "; ".join(lines)
+
+
+def format_estimate(facts: Mapping[str, Any], observers: Sequence[Any] = ()) -> str:
+    """Return the text of ``--dry-run``; `observers` are those of the scenario."""
     memory = facts["memory_mib"]
     nodes = f"{facts['nodes']:,} nodes" + (" and a coordinator" if "coordinator" in facts else "")
     most = "at most " if facts["counts"] == "at most" else ""
@@ -258,6 +285,8 @@ def format_estimate(facts: Mapping[str, Any]) -> str:
         "memory": f"about {sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
         + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
     }
+    if costly := _format_observers(facts["observers_mib"], observers):
+        rows["observers"] = costly
     whom = {
         "fraction_met": "nodes met by a single observer",
         "fraction_heard": "nodes from which the coordinator receives",

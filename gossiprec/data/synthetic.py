@@ -273,7 +273,7 @@ class Synthetic(Dataset):
     class Options(OptionSet):
         """Sizes and distributions; the defaults are fitted to MovieLens-100k."""
 
-        users: int = Field(943, ge=1, le=1_000_000)
+        users: int = Field(943, ge=1, le=100_000_000)
         items: int = Field(1682, ge=2, le=1_000_000)
         interactions: Count = Field(100_000)
         communities: int = Field(10, ge=1, le=256)

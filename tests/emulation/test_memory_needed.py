@@ -10,8 +10,10 @@ import pytest
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import available_bytes
+from gossiprec.cli.summary_text import _format_observers
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation import estimate_run, prepare
+from gossiprec.emulation.assembly.data_loading import drawing_bytes
 from gossiprec.emulation.estimate.memory import (
     COMPILING,
     KERNELS,
@@ -24,6 +26,7 @@ from gossiprec.emulation.estimate.memory import (
     bytes_available_to_run,
     check_event_memory,
     check_memory,
+    count_machines,
     figure_bytes,
     peak_rss_mib,
 )
@@ -249,3 +252,39 @@ def test_negatives_of_sequences_that_are_trained_stacked_count():
     length = -(-150 // 12)
 
     assert many - few == pytest.approx(8 * 4 * 12 * length * (25 - 5) * 8, rel=0.1)
+
+
+def test_a_run_that_does_not_fit_is_told_the_number_of_machines():
+    divided = {"python": 100, "parameters": 900, "observers": 100}
+
+    assert "among 4 machines like this one (executor: {name: ray, shards: 4})" in count_machines(divided, 400)
+    assert "memory of 3 machines like this one" in count_machines({"python": 1000}, 400)
+    assert "cannot be divided" in count_machines({"python": 500, "parameters": 10}, 400)
+
+
+@pytest.mark.slow
+def test_a_large_run_takes_the_memory_that_loading_gives_back():
+    data = {"name": "synthetic", "users": 100_000, "items": 20_000, "interactions": 4_000_000}
+    protocol = {"name": "fedavg", "rounds": 1, "client_model": "none", "participation": 0.001}
+    dataset = {**data, "split": {"name": "leave_last_k", "test": 1}}
+    training = {"batch_size": "full"}
+    sections = {"dataset": dataset, "model": {"name": "mf"}, "protocol": protocol, "training": training}
+    scenario = load_scenario({"name": "large", **sections})
+    needed = estimate_run(scenario).memory_bytes
+    later = sum(
+        size for part, size in needed.items() if part not in ("python", "matplotlib", "data while loading")
+    )
+
+    assert drawing_bytes(4_000_000) < 160 * 4_000_000
+    assert needed["data while loading"] == max(drawing_bytes(2**20), drawing_bytes(4_000_000) - later)
+
+
+def test_a_large_observer_has_a_line_with_the_settings_that_lower_it():
+    observers = load_scenario(
+        tiny(observers=[SINGLE, {"name": "cda", "who": "coalition", "fraction": 0.5}])
+    ).observers
+    text = _format_observers([60.0, 1500.0], observers)
+
+    assert text.startswith("observers.0 (cda single) 60.0 MiB: name fewer nodes")
+    assert "observers.1 (cda coalition) 1,500.0 MiB: name fewer fractions" in text
+    assert _format_observers([1.0, 2.0], observers) == ""

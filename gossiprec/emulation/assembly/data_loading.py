@@ -32,8 +32,16 @@ if TYPE_CHECKING:
 MAX_SAMPLE = 40_000
 """Interactions that are drawn to estimate the items per user, which takes 0.2 s."""
 MIN_USERS = 50
-BYTES_TO_DRAW = 160
-"""Peak memory in bytes that drawing an interaction takes."""
+BYTES_TO_DRAW, MORE_TO_DRAW = 160, 105
+"""Peak memory in bytes that drawing an interaction takes, of the first :data:`SMALL_DRAWS` and of all others."""
+SMALL_DRAWS = 2**20
+"""Interactions of which a process keeps the memory of drawing; it gives back that of larger arrays."""
+
+
+def drawing_bytes(n_interactions: int) -> int:
+    """Return the peak memory of drawing interactions and splitting them, in bytes."""
+    few = min(n_interactions, SMALL_DRAWS)
+    return BYTES_TO_DRAW * few + MORE_TO_DRAW * (n_interactions - few)
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ def estimate_sizes(
     split = load_split(dataset_name, few, split_name, split_options, seed)
     n_users = min(sizes.n_users, limit_users or sizes.n_users)
     each = split.n_interactions / split.n_users
-    to_draw = BYTES_TO_DRAW * sizes.n_interactions
+    to_draw = drawing_bytes(sizes.n_interactions)
     return DataSizes(split, n_users, round(each * n_users), whole=False, bytes_to_draw=to_draw)
 
 

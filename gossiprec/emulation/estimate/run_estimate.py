@@ -58,6 +58,8 @@ class RunEstimate:
         Whether the data were read or generated; otherwise the interactions are estimated, too.
     memory_bytes : dict of str to int
         Bytes by part, estimated for observers.
+    bytes_by_observer : list of int
+        Of each entry of the scenario's observers.
     bytes_to_draw : int
         Bytes that generating the data takes, before the run.
     fraction_met, fraction_heard : float or None
@@ -74,6 +76,7 @@ class RunEstimate:
     count_accuracy: Accuracy
     data_loaded: bool
     memory_bytes: dict[str, int]
+    bytes_by_observer: list[int]
     bytes_to_draw: int
     fraction_met: float | None
     fraction_heard: float | None
@@ -88,8 +91,8 @@ class RunEstimate:
         ------
         ResourceError
         """
-        check_memory({"generating the data": self.bytes_to_draw})
         check_memory(self.memory_bytes)
+        check_memory({"generating the data": self.bytes_to_draw})
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,15 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         keeps=_kept_fraction(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
         ranked_on_sight=compiled is not None and compiled.ranks_open and not inputs.hides_user,
     )
-    observers = sum(
-        ATTACKS[choice.name].expected_bytes(choice.options, attack_inputs) for choice in scenario.observers
-    ) * max([1, *(getattr(choice.options, "n_virtual_nodes", 0) for choice in scenario.policies)])
+    virtual_nodes = max([1, *(getattr(choice.options, "n_virtual_nodes", 0) for choice in scenario.policies)])
+    each_observer = [
+        round(virtual_nodes * ATTACKS[choice.name].expected_bytes(choice.options, attack_inputs))
+        for choice in scenario.observers
+    ]
     samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
-    needed = process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": round(observers)}
+    needed = (
+        process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": sum(each_observer)}
+    )
     kind = run_kind(scenario, executor)
     work = training_work(model, extent.layout, epochs=counts.epochs, samples=samples)
     return RunEstimate(
@@ -168,6 +175,7 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         count_accuracy=counts.accuracy,
         data_loaded=data.whole,
         memory_bytes=needed | figure_bytes(scenario, needed),
+        bytes_by_observer=each_observer,
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),
         fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
