@@ -249,6 +249,7 @@ def _format_observers(sizes: Sequence[float], observers: Sequence[Any]) -> str:
             continue
         given = type(entry.options).model_fields
         wanted = {
+            "storage": "storage: float16",
             "nodes": "name fewer nodes (nodes: {fraction: 0.1})",
             "momentum": "fewer momenta",
             "reference_items": "fewer reference_items",

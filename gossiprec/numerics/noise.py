@@ -39,6 +39,16 @@ def rounding_noise(keys: U32, columns: U32) -> U32:
     return np.asarray(word >> np.uint32(19), np.uint32)
 
 
+HALF_A_PLACE = 0x1000
+"""Half of float16's last place in the bits of a float32; added before the rest is cut off, it rounds to the nearest."""
+
+
+def to_nearest_float16(values: F32) -> F16:
+    """Round numbers to the nearest float16, and halves away from zero."""
+    bits = np.ascontiguousarray(values).view(np.uint32) + np.uint32(HALF_A_PLACE)
+    return np.asarray((bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float16))
+
+
 def to_float16(values: F32, keys: U32) -> F16:
     """Round rows to float16, up or down at random.
 

@@ -125,6 +125,28 @@ def test_several_receptions_of_one_task_count_in_their_order(form):
     )
 
 
+@all_forms
+def test_rows_of_float16_take_half_of_the_memory_and_are_rounded_to_the_nearest(form):
+    world = make_world(form=form)
+    received = Receptions.drawn([(1, 0), (2, 0), (1, 0), (2, 3), (1, 0), (2, 0)], world)
+    whole, half = (
+        attack_on(world, received, "single", storage=storage) for storage in ("float32", "float16")
+    )
+    scores = [np.array([r.scores for r in show(attack, world, received)]) for attack in (whole, half)]
+    kept, rounded = (attack.attack._observers.memory for attack in (whole, half))
+
+    assert rounded.dtype == np.float16
+    assert 2 * rounded.nbytes == kept.nbytes > 0
+    np.testing.assert_allclose(rounded.astype(np.float32), kept, atol=2e-3)  # half a place, twice
+    assert not np.array_equal(*scores, equal_nan=True)
+    np.testing.assert_allclose(*scores, rtol=0.02, atol=0.01)
+
+
+def test_rows_of_float16_belong_to_single_adversaries():
+    with pytest.raises(ValueError, match=r"storage: float16 belongs to who: single, found who: coalition"):
+        CDAOptions(who="coalition", fraction=0.5, storage="float16")
+
+
 @pytest.mark.slow
 @all_forms
 @sequences

@@ -107,7 +107,7 @@ ATTACKED = {
     "cda": RUNS["rand-gossip"],
     "entropy-mia": {
         "observers": [
-            {"name": "entropy-mia", "who": "single", "community_size": 3},
+            {"name": "entropy-mia", "who": "single", "community_size": 3, "storage": "float16"},
             {"name": "entropy-mia", "who": "coalition", "fraction": 0.5, "community_size": 3},
         ]
     },

@@ -10,7 +10,7 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import float32
+from numpy import float32, uint64
 
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.kernel_interface import KeptQueries, ModelKernels, TaskColumns
@@ -19,13 +19,16 @@ from gossiprec.native.jit import (
     borrow,
     copy_floats,
     inline,
+    is_float32,
     kernel,
     length,
     load_float32,
     specialise,
+    store_rounded,
     swap_float_mode,
 )
 from gossiprec.numerics.merge import blend, widen_row
+from gossiprec.numerics.noise import HALF_A_PLACE
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
 
@@ -63,7 +66,7 @@ class ObserverMemory(NamedTuple):
         Numbers of a kept model.
     slot_of, seen_before : ndarray, shape (n_messages,)
         Of each message: the slot of its pair, -1 for none, and whether the pair has had a delivery before.
-    memory : ndarray of float32, shape (n_positive_momenta, n)
+    memory : ndarray of float32, or of the bits of float16, shape (n_positive_momenta, n)
         Adversary a's slot s begins at ``offsets[a] + s * lengths[a]``.
     offsets : ndarray of int64, shape (n_adversaries + 1,)
     momenta : ndarray of float32, shape (n_momenta,)
@@ -133,25 +136,36 @@ def load_kept_model(fresh, mine, rows, row, victim, hidden, sizes):
 
 
 @borrow
-def blend_kept_model(kept, a, message, b, place, fresh):
-    """Blend a fresh model into adversary a's momentum model, kept at index `place`, with momentum b.
+def blend_kept_model(kept, a, message, b, place, fresh, wide):
+    """Blend a fresh model into adversary a's momentum model, kept at index `place`, with momentum b, and copy that.
 
-    Returns
-    -------
-    int
-        The beginning of the momentum model in ``kept.memory[place]``; -1 if there is none: the fresh model is the
-        only one of its pair.
+    `wide` gets the copy. It becomes the fresh model if that is the only one of its pair. Rows of float16 are blended in
+    float32 and rounded to the nearest.
     """
-    slot = kept.slot_of[message]
+    slot, n = kept.slot_of[message], len(fresh)
     if slot < 0:
-        return np.int64(-1)
-    at = kept.offsets[a] + slot * kept.lengths[a]
-    held = kept.memory[place, at : at + len(fresh)]
-    if kept.seen_before[message]:
-        blend(held, fresh, kept.momenta[b])
-    else:
-        copy_floats(held, 0, fresh, 0, len(fresh))
-    return at
+        copy_floats(wide, 0, fresh, 0, n)
+        return
+    at, memory, again = (
+        kept.offsets[a] + slot * kept.lengths[a],
+        kept.memory[place],
+        kept.seen_before[message],
+    )
+    if is_float32(memory):
+        held = memory[at : at + n]
+        if again:
+            blend(held, fresh, kept.momenta[b])
+        else:
+            copy_floats(held, 0, fresh, 0, n)
+        copy_floats(wide, 0, held, 0, n)
+        return
+    keep = kept.momenta[b] if again else float32(0.0)
+    give = float32(1.0) - keep
+    for j in range(n):
+        k = uint64(at) + uint64(j)
+        before = load_float32(memory[k]) if again else float32(0.0)
+        memory[k] = store_rounded(memory, keep * before + give * fresh[j], np.uint32(HALF_A_PLACE))
+        wide[j] = load_float32(memory[k])
 
 
 @borrow
@@ -192,6 +206,7 @@ def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, siz
     width, zero = np.int64(dim), np.int64(0)  # no constants for `score_kept_rows`: its sums keep their order
     scores, scratch = np.empty(longest_query(queries), float32), np.empty(SCRATCH, float32)
     fresh, own = np.zeros(max(kept.lengths), float32), np.zeros(dim + sizes.n_shared, float32)
+    wide = np.zeros(max(kept.lengths), float32)
     for task in seen.tasks:
         a = kept.adversary_of[columns.node[task]]
         if a < 0:
@@ -222,9 +237,8 @@ def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, siz
             for b in range(len(kept.momenta)):
                 vector = fresh[:size]
                 if kept.momenta[b] > 0.0:
-                    held = blend_kept_model(kept, a, message, b, place, vector)
-                    if held >= 0:
-                        vector = kept.memory[place, held : held + size]
+                    blend_kept_model(kept, a, message, b, place, vector, wide)
+                    vector = wide[:size]
                     place += 1
                 if not hidden:
                     score_kept_rows(vector, vector, zero, vector, tail, query, width, scores)

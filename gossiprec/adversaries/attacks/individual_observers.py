@@ -23,6 +23,7 @@ from gossiprec.models.base.kernel_interface import (
     TaskColumns,
     flat_view,
 )
+from gossiprec.numerics.noise import to_nearest_float16
 from gossiprec.numerics.relevance import get_rule, rule_codes
 from gossiprec.runs.checkpoint_state import PartialArray
 
@@ -41,6 +42,8 @@ class IndividualObservers:
     rules : sequence of str
     fictive : FictiveUsers
         The user rows with which victims that hide their own are scored.
+    storage : str
+        Type of the kept rows: float32 or float16.
 
     Notes
     -----
@@ -60,7 +63,9 @@ class IndividualObservers:
         momenta: F32,
         rules: Sequence[str],
         fictive: FictiveUsers,
+        storage: str = "float32",
     ) -> None:
+        self._storage = storage
         self.scorer, self.context, self.fictive, self.targets = context.scorer, context, fictive, targets
         self.momenta, self.rules = momenta, rules
         layout = self.scorer.layout
@@ -128,7 +133,7 @@ class IndividualObservers:
         """Allocate the given number of slots for each adversary; the system maps a page when it is first written."""
         self.memory_offsets = np.concatenate([[0], np.cumsum(n_slots * self.lengths)])
         n_kept = int((self.momenta > 0).sum())
-        self.memory = np.zeros((n_kept, int(self.memory_offsets[-1])), np.float32)
+        self.memory = np.zeros((n_kept, int(self.memory_offsets[-1])), self._storage)
 
     def warm_up(self) -> None:
         """Compile the loops, if they are compiled."""
@@ -276,9 +281,11 @@ class IndividualObservers:
         """Return the memory for compiled loops."""
         from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
 
-        kept = self.targets.kept_items
+        kept, memory = self.targets.kept_items, self.memory
+        if memory.dtype == np.float16:
+            memory = memory.view(np.uint16)
         return ObserverMemory(
-            self.adversary_of, kept.offsets, kept.items, self.lengths, self.slot_of, self.seen_before, self.memory,
+            self.adversary_of, kept.offsets, kept.items, self.lengths, self.slot_of, self.seen_before, memory,
             self.memory_offsets, self.momenta,
         )  # fmt: skip
 
@@ -308,12 +315,12 @@ class IndividualObservers:
             if momentum > 0:
                 if slot >= 0:
                     low = self.memory_offsets[a] + slot * length
-                    vector = self.memory[place, low : low + length]
+                    held = self.memory[place, low : low + length]
                     if self.seen_before[message]:
-                        vector *= momentum
+                        vector = held * momentum
                         vector += (np.float32(1.0) - momentum) * fresh
-                    else:
-                        vector[:] = fresh
+                    held[:] = to_nearest_float16(vector) if held.dtype == np.float16 else vector
+                    vector = held.astype(np.float32)
                 place += 1
             yield vector
 

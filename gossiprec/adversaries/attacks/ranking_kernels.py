@@ -213,7 +213,7 @@ def collect_submodels(seen, kept, padded, small, parts):
     kept_offsets, kept_items, momenta = kept.kept_offsets, kept.kept_items, kept.momenta
     begin = n_users * dim
     shared = begin + n_items * item_dim
-    fresh = np.zeros(max(kept.lengths), float32)
+    fresh, wide = np.zeros(max(kept.lengths), float32), np.zeros(max(kept.lengths), float32)
     for k in range(len(row)):
         a, at = adversary[k], np.int64(row[k]) * width
         mine = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
@@ -229,9 +229,8 @@ def collect_submodels(seen, kept, padded, small, parts):
         for b in range(len(momenta)):
             vector = fresh[: tail + n_shared]
             if momenta[b] > 0.0:
-                low = blend_kept_model(kept, a, message[k], b, place, vector)
-                if low >= 0:
-                    vector = kept.memory[place, low : low + tail + n_shared]
+                blend_kept_model(kept, a, message[k], b, place, vector, wide)
+                vector = wide[: tail + n_shared]
                 place += 1
             out = small[k, b]
             copy_floats(out, 0, vector, 0, tail)

@@ -179,6 +179,8 @@ class ObserverOptions(PlacementOptions):
     fictive_user: Literal["fitted", "own_embedding", "paper"] = "fitted"
     """user row with which to score victims that withhold theirs: a row fitted to the targets, the attacker's own row
     and shared weights, or the row of a model trained once on the targets"""
+    storage: Literal["float32", "float16"] = "float32"
+    """who: single: type of the numbers that are kept of a victim's models; float16 takes half of the memory"""
     refit_every: float = Field(default=10.0, gt=0)
     """who: single with fitted rows: virtual time (rounds) after which the row is refitted; coalitions and the
     coordinator refit at each report"""
@@ -187,6 +189,11 @@ class ObserverOptions(PlacementOptions):
     def _fits_together(self) -> ObserverOptions:
         if self.who == "coalition" and self.nodes != "all":
             raise ValueError("nodes belongs to who: single, coordinator or heads, found who: coalition")
+        if self.storage != "float32" and self.who != "single":
+            raise ValueError(
+                f"storage: {self.storage} belongs to who: single, found who: {self.who}; remove it, or set "
+                "executor.storage for the models that coalitions keep"
+            )
         default = type(self).model_fields["refit_every"].default  # which a resolved scenario contains
         if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
@@ -257,7 +264,9 @@ class ScoringAttack(Attack):
         self._fictive = fictive
         self._observers: IndividualObservers | CoalitionObservers
         if options.who == "single":
-            self._observers = IndividualObservers(context, targets[0], momenta, rules, fictive[0])
+            self._observers = IndividualObservers(
+                context, targets[0], momenta, rules, fictive[0], options.storage
+            )
         else:
             at_servers = options.who in ("coordinator", "heads") and options.fictive_user != "own_embedding"
             hosts = [np.full(len(ids), self._groups[0][0]) if at_servers else ids for ids in adversaries]
@@ -322,7 +331,7 @@ class ScoringAttack(Attack):
             )
             scored = len(momenta) * n_rules * n_adversaries * prospect.n_users
             slots = n_adversaries * prospect.keeps * prospect.n_users
-            return float(4 * scored + 4 * n_kept * slots * small.row_size)
+            return float(4 * scored + np.dtype(options.storage).itemsize * n_kept * slots * small.row_size)
         sizes = _pool_sizes(options, prospect)
         n_kept = sum(momentum > 0 or not prospect.ranked_on_sight for momentum in momenta)
         models = n_kept * len(sizes) * prospect.n_users * prospect.layout.row_size
