@@ -285,6 +285,6 @@ def test_a_large_observer_has_a_line_with_the_settings_that_lower_it():
     ).observers
     text = _format_observers([60.0, 1500.0], observers)
 
-    assert text.startswith("observers.0 (cda single) 60.0 MiB: name fewer nodes")
+    assert text.startswith("observers.0 (cda single) 60.0 MiB: storage: float16, or name fewer nodes")
     assert "observers.1 (cda coalition) 1,500.0 MiB: name fewer fractions" in text
     assert _format_observers([1.0, 2.0], observers) == ""
