@@ -76,10 +76,15 @@ class RunCurve:
         known = order[~np.isnan(y[order])]
         return x[known], y[known]
 
+    @property
+    def highest_percent(self) -> float:
+        """The largest value in percent."""
+        return float(self.points_by_clock("time")[1].max(initial=0.0))
+
 
 @dataclass(frozen=True)
 class CurveRow:
-    """One quantity over both clocks; `faint` curves are cut at the end of its scale."""
+    """One quantity over both clocks, and `faint` curves, which are drawn if the scale holds them."""
 
     title: str
     label: str
@@ -90,15 +95,12 @@ class CurveRow:
     @property
     def highest_percent(self) -> float:
         """The largest value of its curves in percent."""
-        return max((float(y.max()) for _, y in self._drawn("time") if y.size), default=0.0)
+        return max((curve.highest_percent for curve in self.curves), default=0.0)
 
     @property
     def heading(self) -> str:
         """The title, with an explanation of the thin dots if any are inside the scale."""
-        lowest = [
-            float(y.min()) for _, y in (curve.points_by_clock("time") for curve in self.faint) if y.size
-        ]
-        return self.title + (" (thin dots: upper bound)" if min(lowest, default=WHOLE) < self.top else "")
+        return self.title + (" (thin dots: upper bound)" if self.faint else "")
 
     def last_clock_value(self, clock: str) -> float:
         """The last round or time of its curves."""
@@ -128,7 +130,8 @@ def curve_rows(attacks: Attacks, utility: Utility, guesses: Guesses | None = Non
 def _same_scale(rows: list[CurveRow]) -> list[CurveRow]:
     """Give all rows of a quantity the same scale, a little above the largest value."""
     highest = max((row.highest_percent for row in rows), default=0.0)
-    return [replace(row, top=min(1.08 * highest, WHOLE) or WHOLE) for row in rows]
+    top = min(1.08 * highest, WHOLE) or WHOLE
+    return [replace(row, top=top, faint=[c for c in row.faint if c.highest_percent <= top]) for row in rows]
 
 
 def _accuracy_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:

@@ -158,10 +158,10 @@ def text_width_in(text: str) -> float:
 
 
 def wrap_title(title: str, width_in: float) -> list[str]:
-    """Return a panel's title in lines that fit: broken after commas, and within a part if needed."""
+    """Return a panel's title in lines that fit: broken after commas, and within a part between words if needed."""
     size = max(1, int(width_in / text_width_in("m") * LABEL_PT / TITLE_PT))
-    lines = textwrap.wrap(title.replace(" ", "\xa0").replace(",\xa0", ", "), size)
-    return [line.replace("\xa0", " ") for line in lines]
+    parts = textwrap.wrap(title.replace(" ", "\xa0").replace(",\xa0", ", "), size, break_long_words=False)
+    return [line for part in parts for line in textwrap.wrap(part.replace("\xa0", " "), size)]
 
 
 def short_name(name: str) -> str:

@@ -165,7 +165,14 @@ def _figure(shown: Sequence[PlacedGraph]) -> Figure:
 def _explain(figure: Figure) -> None:
     look: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markersize": 6}
     key = [
-        Line2D([], [], marker="s", color=COLLUDER, label="colluders that observe every link", **look),
+        Line2D(
+            [],
+            [],
+            marker="s",
+            color=COLLUDER,
+            label="colluders that observe every link (suffice: at this mean degree, in any graph)",
+            **look,
+        ),
         Line2D([], [], marker="o", color=OTHER, label="other nodes", **look),
     ]
     figure.legend(
@@ -183,7 +190,7 @@ def _panel(axes: Axes, one: PlacedGraph, *, side_pt: float) -> None:
     lines = (
         style.short_name(one.name),
         f"{n:,} nodes, {n_links:,} links",
-        f"{int(one.colluders.sum()):,} colluders (bound {bound:,.0f})",
+        f"{int(one.colluders.sum()):,} colluders (suffice: {bound:,.0f})",
     )
     axes.set_title("\n".join(lines), linespacing=1.15)
     _draw_links(axes, one)

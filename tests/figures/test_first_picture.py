@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from gossiprec.base.errors import LogError
 from gossiprec.cli.plot import plot
 from gossiprec.figures.study.quantity import RUN_WORDS, measure_label, observer_label, rule_label
+from gossiprec.figures.style import wrap_title
 from gossiprec.measures.selectors import OF_ATTACKS
 from gossiprec.study.api import StudyResult
 from tests.figures.drawn_studies import figure_of, legend, marked, titles, with_levels, write_study
@@ -130,3 +131,11 @@ def test_rules_of_attacks_are_called_in_words():
         "AIA by gradients",
         "entropy MIA, threshold 0.4",
     ]
+
+
+def test_a_title_is_broken_between_words():
+    title = "coalition of 10 %, upper bound partly off the axis, at 40 times"
+    for width in (1.0, 1.8, 2.6, 4.0):
+        lines = wrap_title(title, width)
+        assert " ".join(lines) == title
+    assert wrap_title("single nodes, at 40 times", 1.6)[0] == "single nodes,"

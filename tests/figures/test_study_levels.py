@@ -83,7 +83,7 @@ def test_a_level_far_off_the_scale_is_told_instead(tmp_path):
     more = [{**r, "measure": "upper_bound", "value": 0.9} for r in rows if r["measure"] == "max_aac"]
     write_study_table(tmp_path, rows + more, {"fanout": "float64", "graph": "string"})
     figure = figure_of(tmp_path, y=SINGLE)
-    assert titles(figure) == ["single nodes, upper bound outside the axis range, at 90 %"]
+    assert titles(figure) == ["single nodes, upper bound off the axis, at 90 %"]
     assert figure.axes[0].get_ylim()[1] < 30
 
 
@@ -141,7 +141,7 @@ def test_a_legend_names_only_what_is_drawn_and_a_bound_does_not_squeeze_differen
     figure = figure_of(tmp_path, "paired", y=SINGLE)
     assert legend(figure) == [GUESS]
     assert figure.axes[0].get_xlim()[1] < 40
-    assert "upper bound outside the axis range" in titles(figure)[0]
+    assert "upper bound off the axis" in titles(figure)[0]
 
 
 def test_measures_of_different_scale_have_panels_of_their_own(tmp_path):
@@ -152,7 +152,7 @@ def test_measures_of_different_scale_have_panels_of_their_own(tmp_path):
     assert {"bytes sent", "virtual time (mean wake periods)", "share (%)"} == labels
     figure.draw_without_rendering()
     (of_bytes, *_) = (axes for axes in figure.axes if axes.get_ylabel() == "bytes sent")
-    assert of_bytes.yaxis.get_major_formatter()(4e6) == "4 M"
+    assert of_bytes.yaxis.get_major_formatter()(4e6) == "4 MB"
 
 
 def test_intervals_of_shares_end_at_0_and_100(tmp_path):

@@ -18,7 +18,13 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import write_figure
-from gossiprec.figures.study.estimates import MeanEstimate, describe_intervals, describe_seeds
+from gossiprec.figures.study.estimates import (
+    GUESSING,
+    MeanEstimate,
+    collect_levels,
+    describe_intervals,
+    describe_seeds,
+)
 from gossiprec.figures.study.paired_differences import paired_differences
 from gossiprec.figures.study.panels import (
     LOG_TIMES,
@@ -130,7 +136,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
         axes.set_ylim(*scales[part.unit])
         _set_log(axes, part)
         axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
-        format_counts(axes.yaxis, scales[part.unit][1])
+        format_counts(axes.yaxis, scales[part.unit][1], part.unit)
         axes.set_title(title, pad=5)
     legend.draw(figure, left=margins.left / width)
     style.add_caption(figure, caption)
@@ -255,7 +261,16 @@ def _heat_panel(
     axes.set_xlabel(table.axis_label(x))
     axes.set_ylabel(table.axis_label(by))
     counts = describe_seeds(e.n for e in estimates.values())
-    axes.set_title(f"{_title(panel)}\nmean over seeds, {counts}")
+    axes.set_title(f"{_title(panel)}\nmean over seeds, {counts}{_guessing(table, panel)}")
+
+
+def _guessing(table: StudyTable, panel: StudyPanel) -> str:
+    """Return the end of a title: the accuracy of guessing, if it is known and the same at all points."""
+    known = collect_levels(table, panel.quantity).get(GUESSING, {})
+    values = {
+        _number(100 * value, 100.0) for point in panel.points for value in known.get(point, {}).values()
+    }
+    return f"; guessing: {values.pop()}" if len(values) == 1 else ""
 
 
 def _title(panel: StudyPanel) -> str:

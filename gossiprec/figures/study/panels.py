@@ -241,10 +241,10 @@ def _labels_with_room(axes: Axes, positions: Sequence[float], labels: Sequence[L
     return [texts[position] for position in positions]
 
 
-def format_counts(axis: Axis, highest: float) -> None:
-    """Write large numbers such as bytes in full, or with k, M and G, and not as 1e6."""
+def format_counts(axis: Axis, highest: float, unit: str) -> None:
+    """Write large numbers such as bytes in full, or with k, M and G (of bytes: kB, MB, GB), and not as 1e6."""
     if highest >= 1e5:
-        axis.set_major_formatter(EngFormatter(sep=" "))
+        axis.set_major_formatter(EngFormatter("B" if unit.startswith("bytes") else ""))
     elif highest >= 1e4:
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
@@ -440,12 +440,14 @@ def describe_off_scale(part: SeriesPanel, scale: tuple[float, float]) -> str:
     texts = []
     for level in dict.fromkeys(curve.level for curve in level_curves(part)):
         values = [v for curve in level_curves(part) if curve.level == level for v in curve.places.values()]
-        far = sorted({f"{value:.0f}" for value in values if not scale[0] <= value <= scale[1]}, key=float)
+        outside = [value for value in values if not scale[0] <= value <= scale[1]]
+        far = sorted({f"{value:.0f}" for value in outside}, key=float)
+        partly = "partly " if len(outside) < len(values) else ""
         if far:
             ends = (far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}").replace("-", "−")
             units = {"points": " points", "times": " times"}
             unit = " %" if part.is_share else next((u for word, u in units.items() if word in part.unit), "")
-            texts.append(f"{level.short} outside the axis range, at {ends}{unit}")
+            texts.append(f"{level.short} {partly}off the axis, at {ends}{unit}")
     return "; ".join(texts)
 
 
@@ -587,7 +589,7 @@ def draw_rows(
         axes.set_yticks(range(len(names)), names if is_first else [""] * len(names))
         axes.set_ylabel(axis if is_first else "")
         axes.set_xlabel(page.units[number])
-        format_counts(axes.xaxis, scales[part.unit][1])
+        format_counts(axes.xaxis, scales[part.unit][1], part.unit)
         axes.set_title(page.titles[number], pad=5)
     page.legend.draw(figure, left=0.1 / page.width)
     style.add_caption(figure, caption)

@@ -13,6 +13,7 @@ from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell
 from gossiprec.figures.study.estimates import (
+    AT_MOST,
     MeanEstimate,
     collect_levels,
     describe_intervals,
@@ -128,7 +129,7 @@ def _figure(
 ) -> Figure:
     names = table.name_points(spot.point for spots in found.values() for spot in spots)
     longest = max(style.text_width_in(names.of[s.point]) for spots in found.values() for s in _named(spots))
-    caption = _caption(found, names)
+    caption = _caption(table, found, names)
     below = 0.45 + style.caption_height(caption, style.PAGE_IN)
     margins = style.Margins(left=0.7, top=0.42, right=0.35 + longest, bottom=below, between_rows=0.9)
     figure, grid = style.panel_grid(
@@ -141,7 +142,7 @@ def _figure(
         scaled = [spot.in_units(utility, attack) for spot in spots]
         _name_best(figure, axes, table, scaled, by, names)
         axes.set_xlabel(f"{utility.unit} (higher is better)")
-        axes.set_ylabel(style.wrap_axis_label(f"{attack.unit} (lower is better)", PANEL_IN))
+        axes.set_ylabel(style.wrap_axis_label(attack.unit, PANEL_IN) + "\n(lower is better)")
         levels = "; ".join(_levels(axes, table, attack, scaled))
         axes.set_title("\n".join(style.wrap_title(f"{table.title(attack)}{levels and '; '}{levels}", 4.5)))
     style.add_caption(figure, caption)
@@ -155,13 +156,23 @@ def _named(spots: Sequence[ParetoPoint]) -> list[ParetoPoint]:
     return [*best, *others][:MOST_NAMED]
 
 
-def _caption(found: dict[Quantity, list[ParetoPoint]], names: PointNames) -> str:
+def _caption(table: StudyTable, found: dict[Quantity, list[ParetoPoint]], names: PointNames) -> str:
     """Return the caption, in sentences."""
     text = "Filled points are Pareto optimal: no other combination is better in both. "
     text += describe_intervals((s.attack.n for spots in found.values() for s in spots), "Bars are")
     text += f" Names are values of {names.axes}." if names.axes else ""
+    if any(_reaches_bound(table, attack, spot) for attack, spots in found.items() for spot in spots):
+        text += (
+            " An attack on its upper bound finds every member of the community that it has met; a bound that"
+        )
+        text += " is not drawn is above the axis."
     left = max(len(spots) for spots in found.values()) - MOST_NAMED
     return text + (f" The csv file names {left} more points." if left > 0 else "")
+
+
+def _reaches_bound(table: StudyTable, attack: Quantity, spot: ParetoPoint) -> bool:
+    bounds = collect_levels(table, attack).get(AT_MOST, {}).get(spot.point, {})
+    return bool(bounds) and spot.attack.mean > 0.99 * float(np.mean([*bounds.values()]))
 
 
 def _share_scales(grid: Sequence[Sequence[Axes]], utility: Quantity, attacks: Sequence[Quantity]) -> None:
