@@ -15,7 +15,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` imports enum: milliseconds
 import sys
 
-_is_command = sys.argv[:1] == ["-m"] or (sys.argv and sys.argv[0].endswith("/gossiprec"))
+_started = sys.orig_argv[-len(sys.argv) - 1 :][:2] if sys.argv[:1] == ["-m"] else sys.argv[:1]
+_is_command = _started == ["-m", "gossiprec"] or "".join(_started).endswith("/gossiprec")
 if _is_command and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback before gossiprec.entry takes over
 

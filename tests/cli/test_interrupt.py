@@ -75,16 +75,18 @@ def asked_to_end(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("argv", "before", "after"),
+    ("argv", "asked", "before", "after"),
     [
-        (["-m"], "default_int_handler", "SIG_DFL"),
-        (["/usr/bin/gossiprec"], "default_int_handler", "SIG_DFL"),
-        (["/usr/bin/gossiprec"], "SIG_IGN", "SIG_IGN"),
-        (["notebook.py"], "default_int_handler", "default_int_handler"),
+        (["-m", "list"], ["-m", "gossiprec", "list"], "default_int_handler", "SIG_DFL"),
+        (["-m", "list"], ["-m", "analysis.fedcl", "list"], "default_int_handler", "default_int_handler"),
+        (["/usr/bin/gossiprec"], ["/usr/bin/gossiprec"], "default_int_handler", "SIG_DFL"),
+        (["/usr/bin/gossiprec"], ["/usr/bin/gossiprec"], "SIG_IGN", "SIG_IGN"),
+        (["notebook.py"], ["notebook.py"], "default_int_handler", "default_int_handler"),
     ],
 )
-def test_only_the_command_ends_without_a_traceback_from_its_first_line_on(argv, before, after):
-    code = f"import signal, sys; signal.signal(2, signal.{before}); sys.argv = {argv}; import gossiprec; "
+def test_only_the_command_ends_without_a_traceback_from_its_first_line_on(argv, asked, before, after):
+    code = f"import signal, sys; signal.signal(2, signal.{before}); sys.argv = {argv}; "
+    code += f"sys.orig_argv = ['python', '-X', 'dev', *{asked}]; import gossiprec; "
     code += f"assert signal.getsignal(2) is signal.{after}"
     subprocess.run([sys.executable, "-c", code], env=environment(), check=True)
 
