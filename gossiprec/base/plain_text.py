@@ -20,8 +20,9 @@ JSON_GROWTH, YAML_GROWTH = 40, 400
 """Bytes of memory that a byte of text takes at most while it is parsed, as in ``[[],[],[]]``."""
 MAX_INTEGER = 2**64
 """Magnitude of the largest whole number: one bit more than a signed column holds, for seeds."""
-_WRITTEN_IN_C = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_READ_IN_C = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+C_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+C_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The classes of libyaml, if PyYAML has them. They read odd texts differently, and have other messages."""
 _SIMPLE = re.compile(r"(?:[\w:./+ \n,-]|(?<=\w)@|'[\w:./+ ,-]+'|\[\]|\{\})*", re.ASCII)
 """Texts that libyaml writes and reads as PyYAML does, in a fifth of the time."""
 _SIMPLE_WIDTH = 80
@@ -54,7 +55,7 @@ def parse_yaml(raw: bytes | str) -> Any:
     """
     try:
         try:
-            found = _load(raw, _READ_IN_C if _is_simple(raw) else yaml.SafeLoader)
+            found = _load(raw, C_LOADER if _is_simple(raw) else yaml.SafeLoader)
         except yaml.YAMLError:  # its messages differ
             found = _load(raw, yaml.SafeLoader)
     except RecursionError:
@@ -78,7 +79,7 @@ def _load(raw: bytes | str, kind: Any) -> Any:
 def dump_yaml(value: Any) -> str:
     """Return plain data as YAML, in the order of keys: the text that :func:`yaml.safe_dump` gives."""
     with suppress(UnicodeError):  # half of a surrogate pair
-        text: str = yaml.dump(value, Dumper=_WRITTEN_IN_C, sort_keys=False, allow_unicode=True)
+        text: str = yaml.dump(value, Dumper=C_DUMPER, sort_keys=False, allow_unicode=True)
         if _is_simple(text):
             return text
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)

@@ -21,6 +21,7 @@ import yaml
 
 from gossiprec.base.errors import MovedWarning, ScenarioError, did_you_mean
 from gossiprec.base.inputs import read_regular_file
+from gossiprec.base.plain_text import C_DUMPER, C_LOADER
 from gossiprec.scenario.bundled import STUDIES, bundled_files, present_path_of
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_path, format_value
 
@@ -33,9 +34,6 @@ MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS_AND_WORDS = frozenset(_TAG + kind for kind in ("int", "float", "bool", "null"))
 _TEXT = frozenset(_TAG + kind for kind in ("str", "timestamp"))  # a date is text here: no option needs one
-# In C, if PyYAML has them. Their messages, and what they make of odd texts, differ: for texts of our own only.
-_FAST_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_FAST_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -139,8 +137,8 @@ def _read_node(node: Any, source: str, problems: Problems, *, numbered: bool) ->
 def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "scenario") -> SourceLayer:
     """Return the layer of a mapping in memory, read under the same rules as a file; `source` names it."""
     try:
-        text = yaml.dump(dict(mapping), Dumper=_FAST_DUMPER, sort_keys=False)
-        node = yaml.compose(text, Loader=_FAST_LOADER)
+        text = yaml.dump(dict(mapping), Dumper=C_DUMPER, sort_keys=False)
+        node = yaml.compose(text, Loader=C_LOADER)
     except UnicodeError:  # half of a surrogate pair, which only the slow ones escape
         return read_yaml_text(
             yaml.safe_dump(dict(mapping), sort_keys=False), source, problems, numbered=False

@@ -160,9 +160,9 @@ def cluster_model(model, dense, weights, members):
     return model + weights[members] @ dense[members] / weights[members].sum()
 
 
-def mix(own, cluster, everybody, local_share, cluster_share):
+def mix(own, cluster, all_clients, local_share, cluster_share):
     """Return the model by which a client recommends (eq. 14)."""
-    return local_share * own + cluster_share * cluster + (1 - local_share - cluster_share) * everybody
+    return local_share * own + cluster_share * cluster + (1 - local_share - cluster_share) * all_clients
 
 
 def clipped_update(model, base, bound, scale, draw):
