@@ -41,17 +41,12 @@ def bounded_word(word, bound):
     return np.int64((word * uint64(bound)) >> uint64(32))
 
 
-@inline
-def is_positive(positives, member, n_items, item):
-    """Return whether an item is a positive, given the node's row of ``Feed.member``."""
-    bits = 8 * len(member)
-    if n_items <= bits:
-        return member[item >> 3] >> np.uint8(item & 7) & 1 != 0
-    place = item & (bits - 1)  # several items have a bit
+@noinline
+def is_listed(items, item):
+    """Return whether an item is one of `items`."""
     found = False
-    if member[place >> 3] >> np.uint8(place & 7) & 1:
-        for k in range(len(positives)):
-            found |= positives[k] == item
+    for k in range(len(items)):
+        found |= items[k] == item
     return found
 
 
@@ -61,6 +56,9 @@ def sample_negatives(positives, member, n_items, node, update, negatives, seed, 
     blocks = (negatives + 3) // 4
     per_attempt = len(positives) * blocks
     width = 1 + negatives
+    bits = 8 * len(member)  # of Feed.member's row; several items have a bit if they are fewer
+    shared = n_items > bits
+    mask = bits - 1 if shared else -1
     for k in range(len(positives)):
         items[k * width] = positives[k]
         for q in range(blocks):
@@ -73,7 +71,9 @@ def sample_negatives(positives, member, n_items, node, update, negatives, seed, 
                 for lane in range(4):
                     if missing >> lane & 1:
                         item = bounded_word(words[lane], n_items)
-                        if not is_positive(positives, member, n_items, item):
+                        place = item & mask
+                        taken = member[place >> 3] >> np.uint8(place & 7) & 1
+                        if not taken or (shared and not is_listed(positives, item)):
                             out[lane] = item
                             missing ^= 1 << lane
                 index += per_attempt
