@@ -27,6 +27,8 @@ from gossiprec.runs import Run
 
 STUDY = PaperStudyFile(Path(__file__).with_name("all_papers") / "study.yaml")
 WATCHED, ATTACKED = "-watched", "-attacked"
+RATES = {"-slower": "a third of the rate", "": "its own rate", "-faster": "three times the rate"}
+"""Learning rates that each row is tuned over, by the end of an experiment's name."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class PaperRow:
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Its existing experiments: plain, observed, attacked."""
+        """Its existing experiments at its own learning rate: plain, observed, attacked."""
         ends = ("", "" if self.unwatched else WATCHED, "" if self.unattacked else ATTACKED)
         return tuple(dict.fromkeys(f"{self.runs}{end}" for end in ends))
 
@@ -70,11 +72,12 @@ def paper_rows() -> dict[str, PaperRow]:
 
 @cache
 def selectable_names() -> dict[str, tuple[str, ...]]:
-    """Return the experiments that each name of ``--only`` selects: plain, observed and attacked runs, papers, rows."""
+    """Return the experiments that each name of ``--only`` selects: plain, observed and attacked runs, rates, rows."""
     there = tuple(STUDY.experiments)
     ends = {"watched": WATCHED, "attacked": ATTACKED}
     found = {name: tuple(one for one in there if one.endswith(end)) for name, end in ends.items()}
-    plain = tuple(one for one in there if not one.endswith((WATCHED, ATTACKED)))
+    plain = tuple(dict.fromkeys(row.runs for row in paper_rows().values()))
+    found["tuned"] = tuple(f"{name}{end}" for name in plain for end in RATES)
     own = {f"row-{name}": row.experiments for name, row in paper_rows().items()}
     return {"plain": plain, **found, **own, **{name: (name,) for name in there}}
 
@@ -266,6 +269,13 @@ def rounds_to_near_best(run: Run) -> tuple[int, float] | None:
     return int(columns["round"][own][first]), epochs_per_client(run, float(columns["time"][own][first]))
 
 
+def best_validation(run: Run) -> float | None:
+    """Return the best Recall@20 on validation items of all reports."""
+    columns = run.metrics
+    values = columns["value"][columns["metric"] == VALIDATION]
+    return float(values.max()) if values.size else None
+
+
 METRICS = ("recall@20", "full_ndcg@20")
 EXPOSURES = ("er@5", "er@20")
 LEVELS = ("popularity", "random")
@@ -280,6 +290,7 @@ COLUMNS = (
     GridColumn("row"),
     GridColumn("settings"),
     GridColumn("utility", METRICS),
+    GridColumn("utility, tuned", METRICS),
     GridColumn("exposure under A-hum", EXPOSURES),
     GridColumn("communities found (CDA)"),
     GridColumn("items of users found (MIA), advantage"),
@@ -311,11 +322,24 @@ class TableLine:
         """Return the row's plain runs by seed, or its runs with a suffix of the experiment's name."""
         return self.runs.get(f"{self.row.runs}{suffix}", {})
 
+    @property
+    def best_rate(self) -> str | None:
+        """The end of the experiment with the best validation, mean over seeds; None if a rate has no run."""
+        seen = {end: read_by_seed(self.runs_by_seed(end), best_validation) for end in RATES}
+        return max(seen, key=lambda end: mean(seen[end])) if all(seen.values()) else None
+
+    def utility(self, end: str = "") -> Numbers:
+        """Return utility by metric at the best validation report."""
+        runs = self.runs_by_seed(end)
+        return {metric: read_by_seed(runs, utility_reader(f"{metric}[validated]")) for metric in METRICS}
+
     def numbers(self) -> Numbers:
         """Return all numbers of the row."""
         plain, attacked = self.runs_by_seed(), self.runs_by_seed(ATTACKED)
         watched = {} if self.row.unwatched else self.runs_by_seed(WATCHED)
-        found = {metric: read_by_seed(plain, utility_reader(f"{metric}[validated]")) for metric in METRICS}
+        found, rate = self.utility(), self.best_rate
+        tuned = {} if rate is None else self.utility(rate)
+        found |= {f"{metric}, tuned{rate}": values for metric, values in tuned.items()}
         for metric in EXPOSURES:
             found[metric] = read_by_seed(attacked, utility_reader(f"{metric}[validated]"))
             found[f"{metric} at the end"] = read_by_seed(attacked, utility_reader(metric))
@@ -341,6 +365,7 @@ class TableLine:
             GridCell(self.row.row, (self.row.paper,)),
             self._settings(some, numbers["local epochs"]),
             *(_shown(numbers[metric], digits=4) for metric in METRICS),
+            *self._tuned(),
             *self._exposure(numbers),
             self._communities(numbers),
             self._guesses(numbers),
@@ -354,6 +379,14 @@ class TableLine:
         if some is None:
             return _dash(self._missing(""))
         return GridCell(format_settings(some.scenario), (f"{mean(epochs):.3g} local epochs",))
+
+    def _tuned(self) -> Iterator[GridCell]:
+        rate = self.best_rate
+        for place, metric in enumerate(METRICS):
+            if rate is None:
+                yield _dash("" if place else "not all of three learning rates were run")
+            else:
+                yield _shown(self.utility(rate)[metric], *([] if place else [RATES[rate]]), digits=4)
 
     def _exposure(self, numbers: Numbers) -> Iterator[GridCell]:
         for metric in EXPOSURES:
@@ -436,13 +469,15 @@ def _level(order: str, runs: Runs) -> list[GridCell]:
 
 CSV_HEADER = ("row", "number", "seed", "value")
 _ABOUT = (
-    "**No ranking of papers.** Rows differ in model, loop and rates, none of which was tuned here; read a number "
-    "together with the settings of its row and with what its adversary saw. *Utility* ranks all items that a user does "
-    "not have, at the report with the best Recall@20 on validation items. *Exposure*: share of the users to whom the "
-    "poisoners' item is shown, in another run with 1 % of poisoners, at its own best report. *Communities*: the share "
-    "of the most similar users that is found, next to the most that any ranking could find and to guessing. "
-    "*Advantage*: the share of a user's items that are guessed minus the share of other items that are guessed. *Local "
-    "epochs to 95 %*: per client, until validation first reached 95 % of its best. *Seconds* are of the plain run."
+    "**No ranking of papers.** Rows differ in model and loop; read a number together with the settings of its row "
+    "and with what its adversary saw. *Utility* ranks all items that a user does not have, at the report with the "
+    "best Recall@20 on validation items. *Tuned*: the same at the best of three learning rates, a third of its own, "
+    "its own and three times that, by Recall@20 on validation items; all else is at the row's own. *Exposure*: share "
+    "of the users to whom the poisoners' item is shown, in another run with 1 % of poisoners, at its own best "
+    "report. *Communities*: the share of the most similar users that is found, next to the most that any ranking "
+    "could find and to guessing. *Advantage*: the share of a user's items that are guessed minus the share of other "
+    "items that are guessed. *Local epochs to 95 %*: per client, until validation first reached 95 % of its best. "
+    "*Seconds* are of the plain run."
 )
 
 

@@ -79,13 +79,22 @@ def paper_figures() -> dict[str, PaperFigure]:
             found[f"exposure-{attack}-{setting}"] = method_curves(
                 setting,
                 f"{words}, a thousandth of the clients poison: exposure of the least popular item by epoch, {setting}. "
-                "Rules and regulariser are combined with CL4FedRec; Original and CL4FedRec have no defence.",
+                "Rules and regulariser are combined with CL4FedRec; the others have no defence.",
                 methods,
                 {f"ER@{k}": f"er@{k}" for k in (5, 10, 20)},
                 EXPOSURE,
                 order=list(methods),
                 n_columns=3,
             )
+        found[f"correlation-{setting}"] = method_curves(
+            setting,
+            f"A-hum, a thousandth of the clients poison: exposure by epoch and alpha of the correlation, {setting}.",
+            {f"alpha {alpha:g}": method for alpha, method in ARMS["correlation"].items()},
+            {f"ER@{k}": f"er@{k}" for k in (5, 20)},
+            EXPOSURE,
+            order=[f"alpha {alpha:g}" for alpha in ARMS["correlation"]],
+            n_columns=2,
+        )
         found[f"sensitivity-users-{setting}"] = _sensitivity(
             setting, "Synthetic users", "synthetic users", SYNTHETIC_USERS, {}
         )

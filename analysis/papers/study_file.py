@@ -27,7 +27,7 @@ class PaperStudyFile:
 
     - ``data``: the data sets by name, the default one first. Each has ``files``, the names that it may have in the
       folder of ``--data``; ``paths``, the scenario keys that it sets, relative to the file found; ``set``, other keys;
-      and ``experiments``, the patterns of the names of its experiments (by default all).
+      ``experiments``, the patterns of the names of its experiments (by default all); and ``rules`` as below.
     - ``tiny``: the tiny form. ``base`` has overrides of the study's scenario; each of ``rules`` applies to the
       experiments that fit its patterns (``experiments``) and have a key (``when``): it removes the overrides in
       ``drop`` and adds those in ``set``.
@@ -186,19 +186,20 @@ class PaperStudyFile:
             sets["base"] = str((self.path.parent / sets["base"]).resolve())
         if scale == "tiny":
             sets.pop("seeds", None)
-            for rule in self.plan["tiny"].get("rules", ()):
-                if _fits(name, rule.get("experiments", ["*"])) and (
-                    "when" not in rule or _has(sets, rule["when"])
-                ):
-                    sets = {key: value for key, value in sets.items() if key not in rule.get("drop", ())}
-                    sets |= rule.get("set", {})
+            form = self.plan["tiny"]
         else:
-            sets |= self._data(data or Path(), dataset or self.dataset_name(name))
+            form = self.plan["data"][dataset or self.dataset_name(name)]
+            sets |= self._data(data or Path(), form)
+        for rule in form.get("rules", ()):
+            if _fits(name, rule.get("experiments", ["*"])) and (
+                "when" not in rule or _has(sets, rule["when"])
+            ):
+                sets = {key: value for key, value in sets.items() if key not in rule.get("drop", ())}
+                sets |= rule.get("set", {})
         return {**sets, **self._length(sets, scale, epochs)}
 
-    def _data(self, folder: Path, dataset: str) -> dict[str, Any]:
-        """Return the overrides that name a data set in the folder."""
-        own = self.plan["data"][dataset]
+    def _data(self, folder: Path, own: Overrides) -> dict[str, Any]:
+        """Return the overrides that name a data set of the plan in the folder."""
         place = find_dataset(folder, own["files"])
         assert place is not None, "its data are there"
         return {

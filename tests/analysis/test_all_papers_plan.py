@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 
+import numpy as np
 import pytest
 
-from analysis.all_papers import ATTACKED, STUDY, WATCHED, format_settings, paper_rows, selectable_names
+from analysis.all_papers import ATTACKED, RATES, STUDY, WATCHED, format_settings, paper_rows, selectable_names
 from analysis.papers.command import select_experiments
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
@@ -34,7 +36,7 @@ def full(tmp_path_factory):
 
 def test_every_experiment_is_some_rows_and_every_row_has_its_experiments():
     named = [name for row in paper_rows().values() for name in row.experiments]
-    assert set(named) == set(STUDY.experiments)
+    assert {*named, *selectable_names()["tuned"]} == set(STUDY.experiments)
 
 
 def test_all_learn_from_the_same_data_with_the_same_split(full):
@@ -64,6 +66,21 @@ def test_watched_and_attacked_runs_are_the_plain_ones_but_for_who_looks_or_poiso
         plain = full[name.removesuffix(WATCHED).removesuffix(ATTACKED)]
         apart = {key for key in one if one[key] != plain.get(key)}
         assert apart == {"observers" if name.endswith(WATCHED) else "attackers", "evaluate"}, name
+
+
+def rates(scenario):
+    """Return the numbers that tuning may change, taken out of a scenario: of clients, and of the server."""
+    server = scenario["protocol"].get("server") or {"learning_rate": 1.0}
+    return np.array([one.pop("learning_rate") for one in (scenario["training"], server)])
+
+
+def test_tuned_runs_are_the_plain_ones_but_for_one_learning_rate(full):
+    for name in selectable_names()["plain"]:
+        ends = [copy.deepcopy(full[f"{name}{end}"]) for end in RATES]
+        factors = [rates(one) / rates(copy.deepcopy(full[name])) for one in ends]
+        assert np.allclose(np.prod(factors, axis=1), [1 / 3, 1, 3], rtol=0.003), name
+        assert sorted(factors[0])[1] == sorted(factors[2])[0] == 1, name
+        assert ends[0] == ends[1] == ends[2], name
 
 
 @pytest.mark.parametrize("name", [name for name, row in paper_rows().items() if row.unattacked])
@@ -106,7 +123,8 @@ def test_rows_and_kinds_of_runs_can_be_asked_for():
     ]
     assert there["row-fedmf"] == ("fcf", "fcf-attacked")
     assert all(name.endswith(WATCHED) for name in there["watched"])
-    assert len(there["plain"]) + len(there["watched"]) + len(there["attacked"]) == len(STUDY.experiments)
+    kinds = [name for kind in ("watched", "attacked", "tuned") for name in there[kind]]
+    assert sorted(kinds) == sorted(STUDY.experiments)
     with pytest.raises(ScenarioError, match="did you mean 'row-fedncf'"):
         select_experiments(["row-fedcnf"], there, STUDY.experiments)
 
@@ -118,3 +136,15 @@ def test_movielens_1m_is_a_study_of_its_own(tmp_path):
     (one,) = make_plan(study, check_data=False).variants
     told = load_scenario(one.scenario.resolved()).resolved()["dataset"]
     assert (told["name"], told["path"]) == ("movielens-1m", str((tmp_path / "ml-1m").resolve()))
+
+
+def test_office_has_no_titles_so_similarity_is_co_occurrence_there(tmp_path):
+    (tmp_path / "amazon").mkdir()
+    (tmp_path / "amazon" / "Office_Products.txt").write_text("")
+    study = STUDY.make_study(["pdc-frs-faster", "fedncf"], data=tmp_path, dataset="amazon-office")
+    pdc, ncf = (one.scenario.resolved() for one in make_plan(study, check_data=False).variants)
+    assert pdc["recommender"]["similarity"]["name"] == "co-occurrence"
+    assert ncf["recommender"] is None
+    for one in (pdc, ncf):
+        assert (one["dataset"]["name"], one["dataset"]["form"]) == ("file", "lists")
+        assert one["dataset"]["path"].endswith("Office_Products.txt")

@@ -7,13 +7,22 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.all_papers import best_membership_rates, membership_advantage
+from analysis.all_papers import RATES, best_membership_rates, best_validation, membership_advantage
 from gossiprec import open_run
 from tests.analysis.commands import ran
 
 pytestmark = pytest.mark.slow
 
-ROWS = ("row-rand-gossip", "row-fedncf", "row-fedgnn", "row-pdc-frs", "central-gru4rec")
+ROWS = (
+    "row-rand-gossip",
+    "row-fedncf",
+    "row-fedgnn",
+    "row-pdc-frs",
+    "central-gru4rec",
+    "fcf",
+    "fcf-slower",
+    "fcf-faster",
+)
 TINY = ("--scale", "tiny", "--only", ",".join(ROWS))
 
 
@@ -68,11 +77,23 @@ def test_utility_is_that_of_the_best_validation_report(whole, runs):
     assert in_cells(whole, "random", "full_ndcg@20") == told["full_ndcg@20[random]"]
 
 
+def test_tuned_utility_is_that_of_the_rate_with_the_best_validation(whole, runs):
+    best = {end: best_validation(runs[f"fcf{end}"]) for end in RATES}
+    end = max(RATES, key=best.get)
+    shown = line(whole, "FCF")
+    for place, metric in ((4, "recall@20"), (5, "full_ndcg@20")):
+        value = runs[f"fcf{end}"].summary["utility"][f"{metric}[validated]"]
+        assert shown[place].startswith(f"{value:.4f}")
+        assert in_cells(whole, "fcf", f"{metric}, tuned{end}") == value
+    assert RATES[end] in shown[4]
+    assert "not all of three learning rates" in line(whole, "FedNCF; ")[4]
+
+
 def test_exposure_is_that_of_the_run_with_poisoners(whole, runs):
     told = runs["fedncf-attacked"].summary
     assert told["poisoners"] == 3
     assert in_cells(whole, "fedncf", "er@20") == told["utility"]["er@20[validated]"]
-    assert line(whole, "FedNCF; ")[4].startswith(f"{told['utility']['er@5[validated]']:.3f}; ")
+    assert line(whole, "FedNCF; ")[6].startswith(f"{told['utility']['er@5[validated]']:.3f}; ")
 
 
 def test_leakage_is_that_of_the_run_that_somebody_watches(whole, runs):
@@ -80,7 +101,7 @@ def test_leakage_is_that_of_the_run_that_somebody_watches(whole, runs):
         (found,) = [
             one for one in runs[f"{name}-watched"].summary["attacks"] if one["relevance"] == "standardized"
         ]
-        assert line(whole, row)[6].startswith(
+        assert line(whole, row)[8].startswith(
             f"{found['max_aac']:.3f}; upper {found['upper_bound']:.3f}; by guessing {found['random_bound']:.3f}"
         )
 
@@ -123,7 +144,7 @@ def test_bytes_are_those_of_the_log_by_client_and_local_epoch(whole, runs):
     assert in_cells(whole, "rand-gossip", "bytes up") == pytest.approx(
         gossip.summary["bytes"]["sent"] / gossip.events("update")["epochs"].sum()
     )
-    assert line(whole, "GRU4Rec, centralised")[9:11] == ["–", "–"]
+    assert line(whole, "GRU4Rec, centralised")[11:13] == ["–", "–"]
 
 
 def test_epochs_to_near_the_best_are_those_of_the_validation_curve(whole, runs):
@@ -140,19 +161,19 @@ def test_times_and_executors_are_the_plain_runs(whole, runs):
     told = runs["fedncf"].summary
     assert in_cells(whole, "fedncf", "wall seconds") == told["wall_seconds"]
     assert in_cells(whole, "fedncf", "processor seconds") == told["processor_seconds"] > 0
-    assert line(whole, "FedNCF; ")[12].endswith(f"executor {told['executor']}")
+    assert line(whole, "FedNCF; ")[14].endswith(f"executor {told['executor']}")
 
 
 def test_what_contributed_sets_tell_stands_beside_what_updates_tell(whole, runs):
     told = runs["pdc-frs"].summary["contribution"]["leaks"]["cda"]
-    assert f"by contributed sets {told:.3f}" in line(whole, "PDC-FRS")[6]
+    assert f"by contributed sets {told:.3f}" in line(whole, "PDC-FRS")[8]
 
 
 def test_what_is_missing_says_why(whole):
-    assert line(whole, "FedGNN")[4] == "–; A-hum needs a model that learns from single items with labels"
-    assert line(whole, "FedGNN")[7].startswith("–; entropy-mia needs probabilities")
-    assert line(whole, "FedMF")[6].startswith("–; it sees only sums")
-    assert line(whole, "FCF")[1] == "–; not run yet"
+    assert line(whole, "FedGNN")[6] == "–; A-hum needs a model that learns from single items with labels"
+    assert line(whole, "FedGNN")[9].startswith("–; entropy-mia needs probabilities")
+    assert line(whole, "FedMF")[8].startswith("–; it sees only sums")
+    assert line(whole, "MF, centralised")[1] == "–; not run yet"
     assert "| not run yet |" in (whole / "report.md").read_text().split("## Missing")[1]
 
 
@@ -174,7 +195,7 @@ def test_a_row_that_fails_says_why_and_stops_no_other(tmp_path):
 
 
 def test_finished_runs_are_not_repeated(whole):
-    assert "to run: 0, already finished: 12" in study(whole, *TINY, "--dry-run").stdout
+    assert "to run: 0, already finished: 15" in study(whole, *TINY, "--dry-run").stdout
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_tables_stand_beside_the_print_with_marks(tmp_path):
     assert "| popularity | – | 0.0175; n = 3 |" in page
     assert "| interactions | 1,000,208 | ✗ 1,000,209 |" in page
     assert "| CL4FedRec+Krum | 0.02794 | – |" in page
-    assert "| sum1 | 6 of 147 | 1:30 | 1:30 | 3:31:30 |" in page
+    assert "| sum1 | 6 of 165 | 1:30 | 1:30 | 3:58:30 |" in page
 
 
 def test_cells_hold_every_seed_and_its_epoch(tmp_path):
