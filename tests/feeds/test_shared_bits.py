@@ -45,7 +45,7 @@ def test_draws_are_those_of_a_bit_for_each_item(kind, tries_at_once, monkeypatch
         exactly.setattr(base, "MOST_MEMBER_BYTES", 2**31)
         exact = kind(positives, N_ITEMS)
     assert (hashed.member.shape, exact.member.shape) == ((3, 2), (3, 38))
-    for update in range(20):
+    for update in range(6):
         for feed in (hashed, exact):
             known[feed is exact] = feed.samples_of_all(update=update, negatives=5, seed=3)
         for name, column in known[True].items():

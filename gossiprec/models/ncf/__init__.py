@@ -7,6 +7,7 @@ He et al., "Neural collaborative filtering", WWW 2017, section 3.3 (the MLP); CL
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -75,7 +76,7 @@ class NCF(Model):
 
         return gradient(self.widths, summed=self.options.summed)
 
-    @property
+    @functools.cached_property
     def widths(self) -> tuple[int, ...]:
         """Widths between the layers: the input's first, the output's, 1, last."""
         hidden = self.options.hidden[1:] if self.options.first_is_input else self.options.hidden

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.machine import usable_cores
@@ -126,7 +125,8 @@ def betweenness(
     n = links.shape[0]
     if n < 3:
         return np.zeros(n)
-    forward = sparse.csr_array((np.ones(links.nnz), links.indices, links.indptr), shape=(n, n))
+    forward = links.astype(np.float64)  # a copy
+    forward.data[:] = 1.0
     of_star = _of_star(forward)
     if of_star is not None:
         return of_star
@@ -159,7 +159,7 @@ def _dependencies(forward: Matrix, first: I64) -> F64:
     Searches that follow many links are compiled, and as many as there are cores run in parallel; their results are
     added in the order of `first`.
     """
-    backward, total = sparse.csr_array(forward.T), np.zeros(forward.shape[0])
+    backward, total = forward.T.tocsr(), np.zeros(forward.shape[0])
     graph = (forward.indptr, forward.indices, backward.indptr, backward.indices)
     if len(first) * forward.nnz <= PLAIN_VISITS:
         add_dependencies(*graph, first, total)
@@ -198,7 +198,7 @@ def pagerank(links: Matrix, *, damping: float = 0.85, tolerance: float = 1e-10) 
     out = np.asarray(links.sum(axis=1), np.float64)
     stuck = out == 0
     scale = np.divide(1.0, out, out=np.zeros(n), where=~stuck)
-    into = sparse.csr_array(links.T)
+    into = links.T.tocsr()
     rank, change = np.full(n, 1.0 / n), 1.0
     while change > tolerance:  # it shrinks at least by `damping` per iteration, so that the loop ends
         new = damping * (into @ (rank * scale) + rank[stuck].sum() / n) + (1 - damping) / n
@@ -272,7 +272,7 @@ def order_nodes(contacts: Matrix, how: str, seed: int) -> I64:
 
 def count_senders_reached(contacts: Matrix, members: npt.NDArray[np.integer]) -> int:
     """Return the number of different nodes that send to at least one of the members."""
-    into = sparse.csc_array(contacts)[:, np.asarray(members)]
+    into = contacts.tocsc()[:, np.asarray(members)]
     return int(np.count_nonzero(into.sum(axis=1)))
 
 
@@ -289,12 +289,12 @@ def order_by_degree(contacts: Matrix, seed: int = 0) -> I64:
 def order_by_betweenness(contacts: Matrix, seed: int) -> I64:
     """Return all nodes, ordered by descending betweenness."""
     # Rounded: sums in another order must not separate equivalent nodes.
-    return _sorted(-np.round(betweenness(sparse.csr_array(contacts), seed=seed), 12))
+    return _sorted(-np.round(betweenness(contacts.tocsr(), seed=seed), 12))
 
 
 def order_by_ball(contacts: Matrix, seed: int) -> I64:
     """Return all nodes by undirected hops from a random centre, then by contacts with it."""
-    both = sparse.csr_array(contacts + contacts.T)
+    both = (contacts + contacts.T).tocsr()
     centre = int(np.random.default_rng(seed).integers(both.shape[0]))
     return _sorted(hops_to(both, np.array([centre])), -both[[centre]].toarray()[0])
 
@@ -311,7 +311,7 @@ def order_by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
     Mathematical Programming 14 (1978): the first cover reaches at least 1 - 1/e of the best cover of the same size.
     """
     n = contacts.shape[0]
-    to, by = sparse.csr_array(contacts), sparse.csc_array(contacts)
+    to, by = contacts.tocsr(), contacts.tocsc()
     all_gains = _senders(contacts)
     gains, covered, left = all_gains.copy(), np.zeros(n, np.bool_), np.ones(n, np.bool_)
     order = np.empty(n, np.int64)
@@ -329,9 +329,9 @@ def order_by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
 
 def order_by_eclipse(contacts: Matrix, victim: int) -> I64:
     """Return all nodes but the victim, by messages received from it, then by messages sent to it."""
-    both = sparse.csr_array(contacts + contacts.T)
-    heard = sparse.csr_array(contacts)[[victim]].toarray()[0]
-    sent = sparse.csc_array(contacts)[:, [victim]].toarray()[:, 0]
+    both = (contacts + contacts.T).tocsr()
+    heard = contacts.tocsr()[[victim]].toarray()[0]
+    sent = contacts.tocsc()[:, [victim]].toarray()[:, 0]
     order = _sorted(-heard, -sent, hops_to(both, np.array([victim])))
     return np.asarray(order[order != victim])
 
@@ -349,7 +349,7 @@ PLACEMENTS = (*_ORDERS, "eclipse")
 
 def _senders(contacts: Matrix) -> I64:
     """Return the number of different nodes that each node receives from, shape (n,)."""
-    return np.asarray(np.bincount(sparse.csr_array(contacts).indices, minlength=contacts.shape[0]))
+    return np.asarray(np.bincount(contacts.tocsr().indices, minlength=contacts.shape[0]))
 
 
 def _sorted(*keys: npt.NDArray[np.number]) -> I64:
