@@ -33,12 +33,11 @@ from gossiprec.cli.progress import StudyProgressState
 from gossiprec.emulation.shards.ray_backend import LOCAL
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.plan import StudyPlan, make_plan
-from gossiprec.study.ray_runner import RayRunner
 from gossiprec.study.runner import Start, StudyRunner
 from gossiprec.study.spec import load_study
 from gossiprec.study.study_table import CSV, PARQUET
 from gossiprec.study.task import run_task, threads_per_job
-from gossiprec.study.worker_pool import WorkerPool
+from gossiprec.study.worker_pool import RayRunner, WorkerPool
 
 ROOT = Path(__file__).resolve().parents[1]
 PER_SEED = 20

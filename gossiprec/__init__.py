@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gossiprec.emulation import replay, resume, simulate
-    from gossiprec.emulation.run.counterfactual import counterfactual
-    from gossiprec.emulation.run.influence import influence
+    from gossiprec.emulation.run.influence import counterfactual, influence
     from gossiprec.emulation.run.live_run import prepare
     from gossiprec.emulation.run.network_epsilon import network_epsilon
     from gossiprec.emulation.run.observation import observe
@@ -69,7 +68,7 @@ _LAZY = {
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
     "observe": "gossiprec.emulation.run.observation",
-    "counterfactual": "gossiprec.emulation.run.counterfactual",
+    "counterfactual": "gossiprec.emulation.run.influence",
     "influence": "gossiprec.emulation.run.influence",
     "unlearn": "gossiprec.emulation.unlearning.judge",
     "network_epsilon": "gossiprec.emulation.run.network_epsilon",

@@ -28,8 +28,7 @@ from analysis.cda_paper import (
     dp_experiment,
     variant_experiments,
 )
-from analysis.cda_paper.cells import report_cells
-from analysis.cda_paper.measures import AttackNumber, RunNumber, single_attack, utility_number
+from analysis.cda_paper.measures import AttackNumber, RunNumber, report_cells, single_attack, utility_number
 from analysis.papers.verdict import Runs
 from gossiprec.figures import style
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, to_percent_series

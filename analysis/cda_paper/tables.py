@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from analysis.cda_paper import PROTOCOLS, PUBLISHED, SETTINGS
-from analysis.cda_paper.cells import COLUMNS, CellResult, NumberResults, count_verdicts
-from analysis.cda_paper.measures import RULES
+from analysis.cda_paper.measures import COLUMNS, RULES, CellResult, NumberResults, count_verdicts
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import (
     Collapsible,

@@ -68,7 +68,7 @@ def counterfactual(
     relay models. The run is that of the same scenario with dataset.without.
     """  # noqa: D301
     from gossiprec.cli.simulate import finish_run
-    from gossiprec.emulation.run.counterfactual import counterfactual as run_without
+    from gossiprec.emulation.run.influence import counterfactual as run_without
 
     users = _find_users(run, names, nodes)
     with progress_display(quiet=output.quiet) as progress:

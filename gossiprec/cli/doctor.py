@@ -25,7 +25,7 @@ _EXTRA = re.compile(r"([\w.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 @JSON
 def doctor(as_json: bool) -> None:
     """Report cores, memory, cache, torch, CUDA and extras, and what would make runs faster."""
-    from gossiprec.cli.columns import hang, terminal_width
+    from gossiprec.cli.options import hang, terminal_width
 
     facts = examine()
     if as_json:

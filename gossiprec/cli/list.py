@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from gossiprec.cli.columns import aligned, hang, terminal_width
-from gossiprec.cli.options import JSON
+from gossiprec.cli.options import JSON, aligned, hang, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

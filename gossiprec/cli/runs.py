@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.cli.columns import fits, print_note, print_table
-from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, SET, OutputOptions, collect_options
+from gossiprec.cli.options import (
+    JSON,
+    JSON_SUMMARY,
+    NO_PLOTS,
+    QUIET,
+    SET,
+    OutputOptions,
+    collect_options,
+    fits,
+    print_note,
+    print_table,
+)
 from gossiprec.cli.progress import ignore_closed_pipe
 
 if TYPE_CHECKING:

@@ -226,8 +226,8 @@ def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
     """
     from gossiprec.emulation.assembly.shard_partition import require_ray
     from gossiprec.study.folder import StudyFolder
-    from gossiprec.study.ray_runner import INSTEAD
     from gossiprec.study.runner import StudyRunner
+    from gossiprec.study.worker_pool import INSTEAD
 
     stale_runs = _stale_runs(options)
     folder = StudyFolder(options.out or Path("studies") / plan.study.name)
@@ -276,9 +276,8 @@ def _run_simulations(
 
 def _workers(options: StudyOptions, n_tasks: int, tally: StudyProgressState) -> Start:
     """Return the function that carries out tasks: local processes or Ray."""
-    from gossiprec.study.ray_runner import RayRunner
     from gossiprec.study.task import threads_per_job
-    from gossiprec.study.worker_pool import WorkerPool
+    from gossiprec.study.worker_pool import RayRunner, WorkerPool
 
     if options.address:
         return RayRunner(options.address, options.jobs, tally.note_activity).carry_out

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import I32, I64, Bools
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
-from gossiprec.compute.secure_masks import EXCHANGES, Quorum, exchange_bytes
+from gossiprec.compute.secure_sums import EXCHANGES, Quorum, exchange_bytes
 
 UNMASKING = EXCHANGES.index("unmasking")
 """The exchange that ends a round; the others begin it."""

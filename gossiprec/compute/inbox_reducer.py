@@ -18,8 +18,7 @@ from gossiprec.base.rng import philox_words
 from gossiprec.compute.answer_rounds import SumRounds
 from gossiprec.compute.partial_messages import PartialMessages, clip_columns
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.secure_masks import Round
-from gossiprec.compute.secure_sums import SecureSum, mean_model
+from gossiprec.compute.secure_sums import Round, SecureSum, mean_model
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.arena import Arena, merge_keys
 from gossiprec.numerics.noise import ENCODED

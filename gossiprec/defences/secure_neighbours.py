@@ -3,7 +3,7 @@
 References
 ----------
 K. Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", CCS 2017: here each node is
-the server of a round of its neighbours, which send it masked vectors (:mod:`gossiprec.compute.secure_masks`).
+the server of a round of its neighbours, which send it masked vectors (:mod:`gossiprec.compute.secure_sums`).
 
 Notes
 -----
@@ -22,8 +22,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.compute.messages import Transform, WithholdUserRow
 from gossiprec.compute.plan.tape import MERGING, Behaviour, Op
-from gossiprec.compute.secure_masks import Quorum
-from gossiprec.compute.secure_sums import FixedPoint, NeighbourSums
+from gossiprec.compute.secure_sums import FixedPoint, NeighbourSums, Quorum
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.models.base import Layout, Model
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator

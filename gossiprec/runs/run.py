@@ -16,11 +16,11 @@ from gossiprec.base.errors import LogError, ResourceError, did_you_mean
 from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
-from gossiprec.runs.by_user import read_by_user, read_lists
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import file_faults, identify_results, manifest_fault, read_manifest, read_summary
 from gossiprec.runs.reader import Columns, EventLog, read_log
 from gossiprec.runs.run_files import check_own_files, read_regular
+from gossiprec.runs.run_tables import read_by_user, read_lists
 
 if TYPE_CHECKING:
     import pandas as pd

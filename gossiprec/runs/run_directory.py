@@ -18,11 +18,11 @@ from gossiprec.base.plain_text import dump_yaml
 from gossiprec.base.registry import Plugins, combined_code_version
 from gossiprec.runs import manifest as manifests
 from gossiprec.runs import run_files, run_tables
-from gossiprec.runs.by_user import UserRow, write_by_user, write_lists
 from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
 from gossiprec.runs.reader import read_log
 from gossiprec.runs.run import Run
+from gossiprec.runs.run_tables import UserRow, write_by_user, write_lists
 from gossiprec.runs.schema import SCHEMA
 from gossiprec.runs.writer import EventWriter
 
@@ -207,11 +207,11 @@ class RunDirectory:
         run_tables.write_arrays(self.path / run_files.VERSION, arrays)
 
     def write_by_user(self, rows: Iterable[UserRow]) -> None:
-        """Write ``metrics_by_user.parquet``; see :func:`gossiprec.runs.by_user.write_by_user`."""
+        """Write ``metrics_by_user.parquet``; see :func:`gossiprec.runs.run_tables.write_by_user`."""
         write_by_user(self.path, rows)
 
     def write_lists(self, users: I64, items: I32) -> None:
-        """Write ``lists.parquet``; see :func:`gossiprec.runs.by_user.write_lists`."""
+        """Write ``lists.parquet``; see :func:`gossiprec.runs.run_tables.write_lists`."""
         write_lists(self.path, users, items)
 
     def write_names(self, users: Sequence[str] | None, items: Sequence[str] | None) -> None:

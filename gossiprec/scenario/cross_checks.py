@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gossiprec.base.registry import Registry
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.selectors import read_metric
 from gossiprec.modes import RunMode
 from gossiprec.network.sim.clock import NO_SECONDS, needs_seconds
 from gossiprec.scenario.definition import Scenario

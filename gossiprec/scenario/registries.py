@@ -22,7 +22,7 @@ from gossiprec.base.registry import (
     origin_of,
 )
 from gossiprec.measures import MEASURES
-from gossiprec.measures.metric import measure_name
+from gossiprec.measures.selectors import measure_name
 from gossiprec.scenario.definition import Scenario
 
 KINDS = {
@@ -56,7 +56,7 @@ def get_registry(kind: str) -> Registry[Any]:
         If there is no such kind; the message names the nearest name.
     """
     if kind not in KINDS:
-        known = [*KINDS, "scenarios", "studies"]  # these are files: gossiprec.scenario.bundled
+        known = [*KINDS, "scenarios", "studies"]  # these are files: gossiprec.scenario.yaml_source
         raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{did_you_mean(kind, known)}")
     module, _, name = KINDS[kind].partition(":")
     return cast("Registry[Any]", getattr(importlib.import_module(module), name))

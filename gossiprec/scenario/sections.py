@@ -11,8 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.measures import TargetRanks
-from gossiprec.measures.metric import read_metric
-from gossiprec.measures.selectors import VALIDATED, baseline_metric_name
+from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, read_metric
 
 
 class TrainingOptions(Options):

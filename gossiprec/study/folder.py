@@ -8,16 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.adversaries.attacks.findings import key_to_labels
+from gossiprec.base.arrays import Bools
 from gossiprec.base.errors import GossipRecError, LogError
 from gossiprec.base.plain_text import dump_yaml
 from gossiprec.base.registry import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
+from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer, process_identity
 from gossiprec.runs.manifest import STUDY_MARK, manifest_fault, read_study_mark, utc_now
-from gossiprec.runs.run_files import check_folder, replace_file, wrap_write_errors
+from gossiprec.runs.run_files import BY_USER, check_folder, open_replacement, replace_file, wrap_write_errors
+from gossiprec.runs.run_tables import attack_key, parquet_schema
+from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import scenario_code_version
 from gossiprec.study.plan import StudyPlan, Variant
 from gossiprec.study.run_hash import SharedSimulation, canonical_json, scenario_table_keys
@@ -25,12 +33,13 @@ from gossiprec.study.study_table import (
     NO_ATTACK,
     Row,
     axis_type,
+    column_types,
     extract_rows,
     first_missing_attack,
+    to_cell,
     write_study_table,
 )
 from gossiprec.study.task import TaskResult
-from gossiprec.study.user_table import VariantRun, write_user_table
 from gossiprec.version import __version__, code_version
 
 SPEC, MARK, RUNS = "study.yaml", STUDY_MARK, "runs"
@@ -333,3 +342,79 @@ def _label(variant: Variant) -> str:
 def _words(row: Row) -> str:
     about = f"[{row['observer']},{row['relevance']}]" if row["observer"] else ""
     return f"{row['measure']}{about} {row['value']:.4g}"
+
+
+class VariantRun(NamedTuple):
+    """The finished run of a variant: the labels of its axes, its seed, its scenario, and the run that it may share."""
+
+    labels: Mapping[str, Any]
+    seed: int
+    scenario: Scenario
+    run: Run
+
+
+def write_user_table(folder: Path, found: Iterable[VariantRun], axes: Mapping[str, str]) -> None:
+    """Write the rows of ``metrics_by_user.parquet`` of each run, with the axes, the seed and the run before them.
+
+    A variant that shares its run with others gets the metrics and the results of its own attacks. Runs without the
+    file have no rows, and a study of such runs only has no file. One run is in memory at a time.
+
+    Parameters
+    ----------
+    folder : Path
+    found : iterable of VariantRun
+    axes : mapping of str to str
+        The columns of the axes and their types.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = [each for each in found if (each.run.path / BY_USER).exists()]
+    if not found:
+        (folder / BY_USER).unlink(missing_ok=True)
+        return
+    types = column_types({**axes, "seed": "int64", "run": "string"})
+    schema = pa.schema([*types, *parquet_schema()])
+    with (
+        open_replacement(folder / BY_USER) as file,
+        pq.ParquetWriter(file, schema, compression="zstd") as out,
+    ):
+        for each in found:
+            columns = each.run.by_user
+            own = _is_own(columns["metric"], each)
+            about = {**each.labels, "seed": each.seed, "run": each.run.path.name}
+            n = int(own.sum())
+            same = [
+                pa.repeat(pa.scalar(to_cell(about.get(field.name), axes.get(field.name, "")), field.type), n)
+                for field in types
+            ]
+            values = [
+                pa.array(column[own], parquet_schema().field(name).type) for name, column in columns.items()
+            ]
+            out.write_table(pa.Table.from_arrays([*same, *values], schema=schema))
+
+
+def _is_own(metrics: Any, variant: VariantRun) -> Bools:
+    """Return whether each row is a metric or a result of one of the variant's attacks."""
+    keys = scenario_table_keys(variant.scenario)
+    if keys is None:
+        return np.ones(len(metrics), np.bool_)
+    own = {attack_key(**key_to_labels(key)) for key in keys}
+    names = {choice.name for choice in (*variant.scenario.adversaries, *variant.scenario.observers)}
+    ranked = {
+        attack_key(**{label: row[label] for label in FILTERS})
+        for row in (variant.run.summary or {}).get("attacks", ())
+    }
+
+    def is_own(metric: str) -> bool:
+        labels = metric.partition("[")[2].removesuffix("]")
+        attack = labels.partition("/")[0]
+        return labels in own if labels in ranked else attack not in ATTACKS or attack in names
+
+    known = {metric: is_own(metric) for metric in dict.fromkeys(metrics.tolist())}
+    return np.array([known[metric] for metric in metrics.tolist()], np.bool_)

@@ -18,13 +18,13 @@ from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.errors import did_you_mean
 from gossiprec.base.options import registered_name
 from gossiprec.figures.study.quantity import RUN_WORDS
-from gossiprec.measures.metric import read_metric
 from gossiprec.measures.selectors import (
     FILTERS,
     OF_ATTACKS,
     MeasureSelector,
     is_of_group,
     read_measure,
+    read_metric,
     split_baseline_name,
     unlisted_labels,
 )

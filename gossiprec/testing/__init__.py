@@ -9,16 +9,14 @@ from __future__ import annotations
 from gossiprec.testing.adversaries import check_adversary, check_poisoner
 from gossiprec.testing.attacks import check_attack, check_ties
 from gossiprec.testing.datasets import check_dataset, check_split
-from gossiprec.testing.measures import check_measure
+from gossiprec.testing.measures import check_measure, check_tracker
 from gossiprec.testing.models import check_model
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
-from gossiprec.testing.recommenders import check_recommender
+from gossiprec.testing.recommenders import check_recommender, check_unlearner
 from gossiprec.testing.rules import check_aggregator, check_server, check_similarity
 from gossiprec.testing.tiny_runs import temporarily_registered
 from gossiprec.testing.topologies import check_sampling, check_session_format, check_topology
-from gossiprec.testing.trackers import check_tracker
-from gossiprec.testing.unlearners import check_unlearner
 
 __all__ = [
     "check_adversary",

@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from gossiprec.base.arrays import F32
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.emulation import PreparedRun, prepare, simulate
 from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.unlearning import UNLEARNERS, Unlearner
+from gossiprec.emulation.unlearning.judge import NOTHING, unlearn
 from gossiprec.federated import (
     RECOMMENDERS,
     ClientContext,
@@ -25,7 +29,16 @@ from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox, ModelDelta
 from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.tiny_runs import check_claims, play_to_end, registered_as, tiny_scenario
+from gossiprec.testing.tiny_runs import (
+    FEDERATED,
+    GOSSIP,
+    UPDATES,
+    check_claims,
+    check_some_run_accepts,
+    play_to_end,
+    registered_as,
+    tiny_scenario,
+)
 
 MIN_EFFECT = 3e-5
 """Fraction of the run's movement by which a fourfold loss weight must shift its end: thirty times float32 rounding."""
@@ -273,3 +286,58 @@ def _answers(version: F32, number: int, context: CoordinatorContext, user_upload
 
 def _round(number: int, context: CoordinatorContext) -> RoundContext:
     return RoundContext(context.seed, number, 8, context.layout)
+
+
+Judged: TypeAlias = Mapping[str, Mapping[str, float]]
+"""The values of the method, of the method ``again``, of doing ``nothing``, and of doing nothing in a run ``apart``."""
+
+
+def check_unlearner(unlearner: type[Unlearner], **options: Any) -> None:
+    """Check an unlearning method on tiny runs of gossip and federations, of which one must accept it.
+
+    Parameters
+    ----------
+    unlearner : type of Unlearner
+        The class; it need not be registered.
+    **options
+        Its options.
+
+    Raises
+    ------
+    AssertionError
+        If a claim does not hold; the message lists all of them.
+    """
+    runs = {
+        name: tiny_scenario(protocol=protocol, observers=[])
+        for name, protocol in {"gossip": GOSSIP, "federated": FEDERATED, "updates": UPDATES}.items()
+    }
+    with TemporaryDirectory() as folder, registered_as(UNLEARNERS, unlearner) as name:
+
+        def play(run: str, scenario: Mapping[str, Any]) -> None:
+            path = simulate(scenario, out=Path(folder, run)).path
+            tables = [unlearn(path, [1], methods=[{"name": name, **options}], k=3).table() for _ in range(2)]
+            alone = unlearn(path, [1], methods=[], k=3).table()
+            judged = {"method": tables[0][name], "again": tables[1][name], "nothing": tables[0][NOTHING]}
+            about = f"the unlearning method {unlearner.__name__}"
+            check_claims(about, __name__, judged={**judged, "apart": alone[NOTHING]})
+
+        check_some_run_accepts(runs, play)
+
+
+def models_are_numbers_and_costs_are_not_negative(judged: Judged) -> None:
+    """Return models that are finite, and costs from 0."""
+    method = judged["method"]
+    assert np.isfinite(method["distance"]), f"Found the distance {method['distance']}."
+    for cost in ("sent_bytes", "stored_bytes", "local_epochs", "seconds"):
+        assert method[cost] >= 0, f"Found {cost} {method[cost]}."
+
+
+def results_repeat(judged: Judged) -> None:
+    """Give the same models and costs again, but for the time."""
+    first, second = ({**judged[name], "seconds": 0.0} for name in ("method", "again"))
+    np.testing.assert_equal(first, second)
+
+
+def the_run_stays_as_it_was(judged: Judged) -> None:
+    """Leave the models of the run as they were, while it runs and afterwards."""
+    np.testing.assert_equal(judged["nothing"], judged["apart"])

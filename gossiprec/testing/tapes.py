@@ -14,7 +14,7 @@ from gossiprec.compute.plan.program import UNRESOLVED, ExecutionPlan, PoolDelive
 from gossiprec.compute.plan.tape import MERGING, Op, Tape, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.protocols.messages import MessageBook
-from gossiprec.network.sim.distributions import Constant, Exponential
+from gossiprec.network.sim.clock import Constant, Exponential
 from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.network import Latency, Network
 from gossiprec.network.sim.transport import Transport

@@ -9,8 +9,8 @@ from study_runs import every_rule, line, one_run, some_runs
 
 import analysis.cda_paper as ex
 from analysis.cda_paper import dp_experiment
-from analysis.cda_paper.claims import NOT_REACHED, REACHED, judge_claims, judge_targets
 from analysis.cda_paper.figures import selectable_names
+from analysis.cda_paper.report import NOT_REACHED, REACHED, judge_claims, judge_targets
 from analysis.papers.verdict import (
     HELD,
     NOT_HELD,

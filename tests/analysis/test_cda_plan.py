@@ -16,9 +16,8 @@ from analysis.cda_paper import (
     dataset_name,
     variant_experiments,
 )
-from analysis.cda_paper.cells import report_cells
 from analysis.cda_paper.figures import paper_figures, selectable_names
-from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber
+from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber, report_cells
 from analysis.papers import command
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.base.errors import DataError, ScenarioError

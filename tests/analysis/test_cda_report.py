@@ -11,16 +11,18 @@ from study_runs import every_rule, line, one_run, write_study_run
 
 import analysis.cda_paper as ex
 from analysis.cda_paper import PUBLISHED, STUDY, dataset_name, dp_experiment
-from analysis.cda_paper.cells import (
+from analysis.cda_paper.figures import paper_figures
+from analysis.cda_paper.measures import (
     CSV_HEADER,
+    MAIN_RULE,
     NumberResults,
     ReportCell,
+    RunNumber,
     collect_number_results,
     compute_cell_result,
     csv_rows,
+    single_attack,
 )
-from analysis.cda_paper.figures import paper_figures
-from analysis.cda_paper.measures import MAIN_RULE, RunNumber, single_attack
 from analysis.cda_paper.report import REPORT
 from analysis.cda_paper.tables import overview_blocks, paper_tables
 from analysis.papers.comparison import PrintedNumber

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis.cda_paper import PUBLISHED
-from analysis.cda_paper.cells import (
+from analysis.cda_paper.measures import (
     CellResult,
     NumberResults,
     ReportCell,

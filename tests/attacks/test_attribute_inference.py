@@ -15,7 +15,7 @@ from gossiprec.base.features import FeatureTable, NumberColumn
 from gossiprec.data.features import label_column
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.user_attributes import AttributeKnowledge, user_classes
+from gossiprec.emulation.assembly.user_groups import AttributeKnowledge, user_classes
 from gossiprec.emulation.scoring.attribute_scores import AttributeRecord, auc_interval, macro_auc
 from gossiprec.scenario import load_scenario
 from tests.emulation.test_attack_record import N, drawn_split

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.uploads import UploadAttack
-from gossiprec.adversaries.attacks.uploads.contributions import Contributions
-from gossiprec.adversaries.attacks.uploads.user_vectors import UserVectors
+from gossiprec.adversaries.attacks.uploads import Contributions, UploadAttack, UserVectors
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.data_loading import load_data

@@ -3,18 +3,18 @@
 import pytest
 from calls import invoke
 
-from gossiprec.cli import columns
+from gossiprec.cli import options
 
 ROWS = [("run", "what differs"), ("a/b", "one two three four five six seven eight nine ten"), ("c", "")]
 
 
 def test_the_last_column_wraps_below_its_own_beginning():
-    assert [*columns.aligned(ROWS, 30)] == [
+    assert [*options.aligned(ROWS, 30)] == [
         "run  what differs",
         "a/b  one two three four five\n     six seven eight nine ten",
         "c",
     ]
-    assert [*columns.aligned(ROWS)][1] == "a/b  one two three four five six seven eight nine ten"
+    assert [*options.aligned(ROWS)][1] == "a/b  one two three four five six seven eight nine ten"
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -28,15 +28,15 @@ def test_lists_keep_to_the_width_of_the_terminal_and_lose_no_word(what, width, m
 
 
 def test_a_note_wraps_at_words(monkeypatch, capsys):
-    monkeypatch.setattr(columns, "terminal_width", lambda: 30)
-    columns.print_note("These are tests over the users of single runs.")
+    monkeypatch.setattr(options, "terminal_width", lambda: 30)
+    options.print_note("These are tests over the users of single runs.")
     assert capsys.readouterr().out == "These are tests over the users\nof single runs.\n"
 
 
 def test_a_table_that_is_too_wide_wraps_its_cells(monkeypatch, capsys):
-    monkeypatch.setattr(columns, "terminal_width", lambda: 30)
-    assert not columns.fits(ROWS)
-    columns.print_table(ROWS)
+    monkeypatch.setattr(options, "terminal_width", lambda: 30)
+    assert not options.fits(ROWS)
+    options.print_table(ROWS)
     out = capsys.readouterr().out
     assert out.split() == " ".join(" ".join(row) for row in ROWS).split()
     assert max(map(len, out.splitlines())) <= 30

@@ -8,8 +8,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from gossiprec.compute.shards import Mailbox, ShardLostError, links
-from gossiprec.compute.shards.links import RowLinks
+from gossiprec.compute.shards import Mailbox, ShardLostError, runner
+from gossiprec.compute.shards.runner import RowLinks
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def test_a_shard_that_cannot_be_reached_is_named_with_its_address(pair):
 
 
 def test_a_link_that_stalls_counts_as_a_lost_shard(monkeypatch):
-    monkeypatch.setattr(links, "STALL_S", 1.0)
+    monkeypatch.setattr(runner, "STALL_S", 1.0)
     monkeypatch.setattr(
-        links.RowLinks, "_receive", lambda self, found: kept.append(self._connection(found, arriving=True))
+        runner.RowLinks, "_receive", lambda self, found: kept.append(self._connection(found, arriving=True))
     )
     kept = []
     ends = [RowLinks(number, Mailbox(), b"s" * 32, "127.0.0.1") for number in range(2)]

@@ -7,18 +7,20 @@ import pytest
 
 from gossiprec.compute.answer_rounds import AnswerRounds, NeighbourRounds
 from gossiprec.compute.plan.tape import Tape
-from gossiprec.compute.secure_masks import (
+from gossiprec.compute.secure_sums import (
     KEY_BYTES,
     SHARE_BYTES,
+    FixedPoint,
     Masks,
     Modulus,
     Quorum,
     Round,
+    SecureSum,
+    SumSettings,
     combine_shares,
     exchange_bytes,
     split_secret,
 )
-from gossiprec.compute.secure_sums import FixedPoint, SecureSum, SumSettings
 from gossiprec.rules.aggregators import Inbox, ModelDelta
 
 COLUMNS = 7

@@ -7,7 +7,7 @@ from gossiprec.adversaries.attacks import ItemScores
 from gossiprec.adversaries.attacks.attributes import AttributeScores, LogisticClassifier
 from gossiprec.adversaries.attacks.candidates import draw_candidates
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.user_attributes import AttributeKnowledge
+from gossiprec.emulation.assembly.user_groups import AttributeKnowledge
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord
 from gossiprec.scenario import load_scenario
 from tests.attacks.test_attribute_inference import SHARED

@@ -11,7 +11,7 @@ from gossiprec.emulation.scoring import metric_inputs
 from gossiprec.emulation.scoring.metric_inputs import ORDERS, FullRanker
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
 from gossiprec.measures import MEASURES, RelevantRanks
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.selectors import read_metric
 from gossiprec.scenario import load_scenario
 from tests.data.small_data import real
 from tests.emulation.ended_early import ended_early, often, outcome

@@ -10,7 +10,7 @@ import pytest
 from gossiprec.adversaries.attacks import ATTACKS, Attack
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions
-from gossiprec.compute.secure_masks import KEY_BYTES, SHARE_BYTES
+from gossiprec.compute.secure_sums import KEY_BYTES, SHARE_BYTES
 from gossiprec.emulation import prepare, replay, resume, simulate
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.aggregators.mean import Mean

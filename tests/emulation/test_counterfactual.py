@@ -13,7 +13,7 @@ from gossiprec.base.errors import DataError, LogError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.run.counterfactual import counterfactual_path
+from gossiprec.emulation.run.influence import counterfactual_path
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import outcome
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny

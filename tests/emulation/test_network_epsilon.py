@@ -13,8 +13,8 @@ from gossiprec.base.errors import DataError, LogError, ScenarioError
 from gossiprec.compute.executors.reference import _Learner
 from gossiprec.compute.plan.tape import Op
 from gossiprec.defences import compute_epsilon
-from gossiprec.defences import network_privacy as closed
 from gossiprec.emulation import simulate
+from gossiprec.emulation.run import network_epsilon as closed
 from gossiprec.emulation.run.contact_replay import LinearReplay, MergeRules, replay_linear
 from gossiprec.emulation.run.network_epsilon import observer_view
 from gossiprec.figures import epsilon as figure

@@ -10,7 +10,7 @@ from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.store.arena import Arena
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.measures.metric import SAMPLED
+from gossiprec.measures.selectors import SAMPLED
 from gossiprec.models.feeds import PointwiseFeed
 from tests.compute.worlds import make_executor, make_model
 

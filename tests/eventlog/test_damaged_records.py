@@ -25,7 +25,7 @@ from gossiprec.cli.main import exit_code
 from gossiprec.compute.store.stored_versions import VersionReader
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.figures import epsilon
-from gossiprec.runs import by_user, open_run, record_format, run_files
+from gossiprec.runs import open_run, record_format, run_files, run_tables
 from gossiprec.runs.checkpoint_format import CheckpointStamp
 from gossiprec.runs.checkpoints import read_checkpoint, write_checkpoint
 from gossiprec.runs.manifest import digests_of, read_manifest, read_study_mark, read_summary, write_manifest
@@ -176,7 +176,7 @@ def _archive(run, name, mib):
 
 
 def _parquet(path, schema, mib):
-    rows = (mib << 20) // by_user.ROW_BYTES
+    rows = (mib << 20) // run_tables.ROW_BYTES
     values = {field.name: ["hr@20"] * rows if field.name == "metric" else np.zeros(rows) for field in schema}
     pq.write_table(pa.table(values, schema), path, compression="zstd")
 
@@ -216,7 +216,7 @@ BOMBS = {
         lambda run, mib: _archive(run, "epsilon.npz", mib), lambda run: epsilon.draw([open_run(run)], run / "e")
     ),
     "metrics_by_user.parquet": (
-        lambda run, mib: _parquet(run / "metrics_by_user.parquet", by_user.parquet_schema(), mib),
+        lambda run, mib: _parquet(run / "metrics_by_user.parquet", run_tables.parquet_schema(), mib),
         lambda run: open_run(run).by_user,
     ),
     "lists.parquet": (
@@ -280,7 +280,7 @@ def test_an_archive_that_claims_a_shape_beyond_all_memory_is_one_message(run):
 
 def test_a_metric_with_a_name_of_many_letters_is_refused(run):
     columns = {"user": [0], "time": [0.0], "round": [0], "metric": ["a" * 10**4], "value": [0.0]}
-    pq.write_table(pa.table(columns, schema=by_user.parquet_schema()), run / "metrics_by_user.parquet")
+    pq.write_table(pa.table(columns, schema=run_tables.parquet_schema()), run / "metrics_by_user.parquet")
     with pytest.raises(LogError, match="found a metric of 10,000 characters"):
         _ = open_run(run).by_user
 

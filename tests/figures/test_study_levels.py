@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gossiprec.base.errors import LogError
+from gossiprec.figures.study.draw import differences_to_baseline
 from gossiprec.figures.study.estimates import AT_MOST, GUESSING, POPULARITY, collect_levels
-from gossiprec.figures.study.paired_differences import differences_to_baseline
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.figures.style import house_style

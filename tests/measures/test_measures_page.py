@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gossiprec.measures import MEASURES
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.selectors import read_metric
 from tests.emulation.tiny_runs import tiny
 
 PAGE = (Path(__file__).parents[2] / "docs" / "measures.md").read_text()

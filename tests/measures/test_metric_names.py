@@ -3,8 +3,7 @@
 import pytest
 
 from gossiprec.measures import MEASURES, Measure
-from gossiprec.measures.metric import measure_name, read_metric
-from gossiprec.measures.selectors import split_baseline_name
+from gossiprec.measures.selectors import measure_name, read_metric, split_baseline_name
 
 
 @pytest.mark.parametrize(

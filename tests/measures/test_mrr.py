@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gossiprec.measures import MEASURES
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.selectors import read_metric
 from tests.measures.lists import side_by_side
 
 

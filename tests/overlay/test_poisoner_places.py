@@ -11,8 +11,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import simulate
 from gossiprec.network.overlay import PoisonerPlaces, UserProfiles
-from gossiprec.network.overlay.graph_options import Graph, load_graph
-from gossiprec.network.overlay.poisoner_places import load_placed_graph
+from gossiprec.network.overlay.graph_options import Graph, load_graph, load_placed_graph
 from gossiprec.scenario import check_sizes, load_scenario
 from tests.emulation.tiny_runs import tiny
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.plan.planner import SMALL
-from gossiprec.network.sim.distributions import Exponential
+from gossiprec.network.sim.clock import Exponential
 from gossiprec.network.sim.network import Latency, Network
 from gossiprec.testing.tapes import (
     NaiveInterpreter,

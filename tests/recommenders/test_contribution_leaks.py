@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from contributing import alike, drawn_at_random, users_with
 
-from gossiprec.adversaries.attacks.uploads.contributions import ContributionGuesses, membership_evidence
+from gossiprec.adversaries.attacks.uploads import ContributionGuesses, membership_evidence
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation.scoring.upload_leakage import (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gossiprec.adversaries.attacks.uploads.contributions import BATCH_USERS, victim_blocks
+from gossiprec.adversaries.attacks.uploads import BATCH_USERS, victim_blocks
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import prepare, simulate
@@ -263,7 +263,7 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
     scores = draw.normal(0, 1, (11, 50)).astype(np.float32)
     assert BATCH_USERS > 11
     found = attacked(train, scores, n_items=50, k=4)
-    monkeypatch.setattr("gossiprec.adversaries.attacks.uploads.contributions.BATCH_USERS", 3)
+    monkeypatch.setattr("gossiprec.adversaries.attacks.uploads.BATCH_USERS", 3)
     assert attacked(train, scores, n_items=50, k=4) == found
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.uploads import user_vectors
-from gossiprec.adversaries.attacks.uploads.user_vectors import (
+from gossiprec.adversaries.attacks import uploads
+from gossiprec.adversaries.attacks.uploads import (
     UserVectorOptions,
     UserVectors,
     reidentification_rates,
@@ -113,16 +113,16 @@ def test_communities_are_those_nearest_but_for_the_user_itself():
 def test_how_many_are_looked_at_together_changes_nothing(monkeypatch):
     rows, told = vectors(), noisy(vectors(), 40, 1)
     expected = true_vector_ranks(rows, told, EVERYBODY), reidentification_rates(told, rows, 1)
-    monkeypatch.setattr(user_vectors, "AT_ONCE", 7)
+    monkeypatch.setattr(uploads, "AT_ONCE", 7)
     assert (true_vector_ranks(rows, told, EVERYBODY), reidentification_rates(told, rows, 1)) == expected
 
 
 def test_only_some_are_looked_for_among_all(monkeypatch):
-    monkeypatch.setattr(user_vectors, "MOST", 40)
-    some = user_vectors.sample_users(N, 3)
+    monkeypatch.setattr(uploads, "MOST", 40)
+    some = uploads.sample_users(N, 3)
     assert len(some) == 40
     assert (np.diff(some) > 0).all()
-    assert some.tolist() != user_vectors.sample_users(N, 4).tolist()
+    assert some.tolist() != uploads.sample_users(N, 4).tolist()
     assert reidentification_rates(vectors(), vectors(), 3)["nearest"] == {"reidentified": 1.0}
 
 

@@ -10,8 +10,8 @@ from gossiprec.base.errors import LogError
 from gossiprec.figures.study.estimates import mean_with_interval
 from gossiprec.figures.study.table_reader import order_quantities
 from gossiprec.report import page
+from gossiprec.report.sections import study
 from gossiprec.report.sections import study as study_sections
-from gossiprec.report.sections import study_answer
 from gossiprec.report.sources import is_running, read_report_study
 from gossiprec.runs.lock import LOCK, Lock
 from gossiprec.runs.run_directory import RunDirectory
@@ -42,7 +42,7 @@ def test_a_study_has_every_section_in_order(tmp_path):
 
 
 def test_findings_say_what_is_highest_and_how_it_differs_from_the_baseline(tmp_path):
-    attack, utility = study_answer.findings(study_in(tmp_path / "s"))
+    attack, utility = study.findings(study_in(tmp_path / "s"))
     interval = r"\(\d+\.\d to \d+\.\d, n = 3\)"
     assert re.search(
         f"highest with fanout 5, graph random: 52.1 % {interval}, and lowest with fanout 1, graph ring: 12.0 % ",
@@ -57,7 +57,7 @@ def test_findings_say_what_is_highest_and_how_it_differs_from_the_baseline(tmp_p
 
 
 def test_one_seed_has_no_interval_and_no_difference(tmp_path):
-    attack, _ = study_answer.findings(study_in(tmp_path / "s", seeds=(1,)))
+    attack, _ = study.findings(study_in(tmp_path / "s", seeds=(1,)))
     assert "51.1 % (one seed), and lowest" in attack
     assert "Compared" not in attack
 
@@ -66,7 +66,7 @@ def test_the_page_opens_with_the_picture_that_the_study_names(tmp_path):
     folder = marked(
         write_study(tmp_path / "s"), picture={"kind": "heat", "x": "fanout", "by": "graph", "y": "hr@20"}
     )
-    picture, sentences = study_answer.answer_section(read_report_study(folder, folder)).blocks
+    picture, sentences = study.answer_section(read_report_study(folder, folder)).blocks
     assert b"</svg>" in base64.b64decode(picture.svg)
     assert [column.name for column in picture.table.columns][-3:] == ["mean", "low", "high"]
     assert len(picture.table.rows) == 6
@@ -75,7 +75,7 @@ def test_the_page_opens_with_the_picture_that_the_study_names(tmp_path):
 
 def test_a_picture_of_what_no_run_has_measured_says_so(tmp_path):
     folder = marked(write_study(tmp_path / "s"), picture={"y": "recall@7"})
-    text, _ = study_answer.answer_section(read_report_study(folder, folder)).blocks
+    text, _ = study.answer_section(read_report_study(folder, folder)).blocks
     assert "cannot be drawn yet" in text.paragraphs[0]
     assert "no measure 'recall@7'" in text.paragraphs[0]
 

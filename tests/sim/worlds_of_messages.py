@@ -8,8 +8,7 @@ import numpy as np
 
 from gossiprec.compute.plan.tape import Tape
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.clock import ComputeTime, WakeClock
-from gossiprec.network.sim.distributions import Constant, Exponential, Uniform
+from gossiprec.network.sim.clock import ComputeTime, Constant, Exponential, Uniform, WakeClock
 from gossiprec.network.sim.engine import Engine, WakePlan
 from gossiprec.network.sim.fair_share import FairShare
 from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition

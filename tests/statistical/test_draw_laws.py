@@ -15,8 +15,7 @@ from scipy import stats
 from gossiprec.base.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
 from gossiprec.compute.plan.tape import TapeEvent
 from gossiprec.network.overlay.views import PoissonRefresh, RandomViews
-from gossiprec.network.sim.clock import WakeClock
-from gossiprec.network.sim.distributions import Constant, Exponential
+from gossiprec.network.sim.clock import Constant, Exponential, WakeClock
 from gossiprec.network.sim.network import Latency, Network
 from gossiprec.testing.tapes import make_test_protocol, record_tape
 

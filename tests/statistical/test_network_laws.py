@@ -10,7 +10,7 @@ from scipy import stats
 
 from gossiprec.base.rng import normals, purpose_id
 from gossiprec.network.sim.availability import AlternatingAvailability, Availability, PeriodicAvailability
-from gossiprec.network.sim.distributions import Constant, Empirical, Exponential, Lognormal, Uniform, Weibull
+from gossiprec.network.sim.clock import Constant, Empirical, Exponential, Lognormal, Uniform, Weibull
 from gossiprec.network.sim.network import Latency, Network
 
 LEVEL = 0.001

@@ -18,9 +18,9 @@ from gossiprec.base.errors import ResourceError
 from gossiprec.emulation.assembly.shard_partition import require_ray
 from gossiprec.emulation.shards import ray_backend
 from gossiprec.emulation.shards.ray_backend import LOCAL
-from gossiprec.study import ray_runner as cluster_module
-from gossiprec.study.ray_runner import INSTEAD, RayRunner, run_remote_task
+from gossiprec.study import worker_pool as cluster_module
 from gossiprec.study.task import StudyTask
+from gossiprec.study.worker_pool import INSTEAD, RayRunner, run_remote_task
 from gossiprec.version import code_version
 
 needs_ray = pytest.mark.skipif(

@@ -38,7 +38,7 @@ from gossiprec.compute.store import UpdateRows
 from gossiprec.compute.waves import DeliveryHook
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
-from gossiprec.emulation.assembly.user_attributes import AttributeKnowledge
+from gossiprec.emulation.assembly.user_groups import AttributeKnowledge
 from gossiprec.emulation.assembly.virtual_nodes import PieceView, VirtualNodes, join_views
 from gossiprec.models import BlockRole
 from gossiprec.models.base.parameter_blocks import Layout

@@ -11,8 +11,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.answer_rounds import AnswerRounds
 from gossiprec.compute.messages import OutgoingTransforms, WithholdUserRow
-from gossiprec.compute.secure_masks import Modulus, Quorum
-from gossiprec.compute.secure_sums import MASKED_COHORT, WIDEST, FixedPoint, SumSettings
+from gossiprec.compute.secure_sums import MASKED_COHORT, WIDEST, FixedPoint, Modulus, Quorum, SumSettings
 from gossiprec.models import Layout
 from gossiprec.network.protocols import Protocol
 from gossiprec.rules.aggregators import Aggregator, InboxConfig

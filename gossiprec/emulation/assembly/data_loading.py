@@ -20,7 +20,7 @@ from gossiprec.data import DATASETS, load_split
 from gossiprec.data.loading import validate_dataset_options
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split, data_fingerprint
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.selectors import read_metric
 from gossiprec.models import MODELS
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import ACTIVITY, POPULARITY

@@ -11,8 +11,7 @@ from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.answer_rounds import NeighbourRounds
-from gossiprec.compute.secure_masks import Modulus
-from gossiprec.compute.secure_sums import MASKED_COHORT, WIDEST, NeighbourSums, SumSettings
+from gossiprec.compute.secure_sums import MASKED_COHORT, WIDEST, Modulus, NeighbourSums, SumSettings
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.components import RunComponents

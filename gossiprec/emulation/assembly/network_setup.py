@@ -34,7 +34,7 @@ from gossiprec.network.sessions import (
     lives_of,
     recording_of_spans,
 )
-from gossiprec.network.sim import distributions
+from gossiprec.network.sim import clock
 from gossiprec.network.sim.availability import (
     AlternatingAvailability,
     Availability,
@@ -67,7 +67,7 @@ MAX_CHANGES = 20_000_000
 TRACE_HEADERS = [("node", "time", "online"), ("node", "from", "until")]
 
 
-def make_distribution(options: Any, key: str, *, positive: bool = False) -> distributions.Distribution:
+def make_distribution(options: Any, key: str, *, positive: bool = False) -> clock.Distribution:
     """Return the distribution of times that a scenario section describes.
 
     Parameters
@@ -86,17 +86,17 @@ def make_distribution(options: Any, key: str, *, positive: bool = False) -> dist
     """
     match options.law:
         case "constant":
-            return distributions.Constant(options.value)
+            return clock.Constant(options.value)
         case "uniform":
-            return distributions.Uniform(options.low, options.high)
+            return clock.Uniform(options.low, options.high)
         case "exponential":
-            return distributions.Exponential(options.mean)
+            return clock.Exponential(options.mean)
         case "lognormal":
-            return distributions.Lognormal(options.median, options.sigma)
+            return clock.Lognormal(options.median, options.sigma)
         case "weibull":
-            return distributions.Weibull(options.scale, options.shape)
+            return clock.Weibull(options.scale, options.shape)
     values = read_column(options.path, f"{key}.path", column=options.column, positive=positive)
-    return distributions.Empirical(values, order=options.order, end=options.end)
+    return clock.Empirical(values, order=options.order, end=options.end)
 
 
 def _latency(scenario: Scenario, n_nodes: int) -> Latency:
@@ -402,7 +402,7 @@ def _join_or_leave_times(scenario: Scenario, key: str, n_users: int) -> F64:
     for number, entry in enumerate(getattr(scenario.churn, key)):
         nodes = select_nodes(entry.nodes, n_users, seed, f"{key}-nodes")
         low, high = (entry.at,) * 2 if isinstance(entry.at, float) else (entry.at.low, entry.at.high)
-        drawn = distributions.Uniform(low, high).draw(seed, number, nodes, JOIN if joins else LEAVE)
+        drawn = clock.Uniform(low, high).draw(seed, number, nodes, JOIN if joins else LEAVE)
         times[nodes] = (np.maximum if joins else np.minimum)(times[nodes], drawn)
     return times
 

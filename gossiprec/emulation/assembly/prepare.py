@@ -32,8 +32,7 @@ from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.partial_messages import PartialMessages, find_pieces, packed_counts
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER
-from gossiprec.compute.secure_masks import EXCHANGES
-from gossiprec.compute.secure_sums import SecureSum
+from gossiprec.compute.secure_sums import EXCHANGES, SecureSum
 from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions

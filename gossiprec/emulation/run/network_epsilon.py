@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.linalg import qr
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, ScenarioError
@@ -17,7 +18,6 @@ from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.tape import MERGING, Op
 from gossiprec.defences import compute_epsilons, sampled_mean_epsilon
 from gossiprec.defences.dp_sgd import DPSGD
-from gossiprec.defences.network_privacy import update_exposures
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.schedule import build_and_schedule, planned_settings
@@ -31,7 +31,7 @@ from gossiprec.emulation.run.contact_replay import (
     replay_reach,
     replay_rounds,
 )
-from gossiprec.emulation.run.counterfactual import comparable_scenario, find_users
+from gossiprec.emulation.run.influence import comparable_scenario, find_users
 from gossiprec.models.base.parameter_blocks import BlockRole
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.run_files import EPSILON
@@ -189,7 +189,7 @@ def network_epsilon(
     References
     ----------
     V. Feldman, T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021 (a divergence bounded on
-    every path); for the linear bound :mod:`gossiprec.defences.network_privacy`.
+    every path); for the linear bound :mod:`gossiprec.emulation.run.network_epsilon`.
     """
     run = open_run(path)
     scenario = comparable_scenario(run)
@@ -525,3 +525,168 @@ def sampled_epsilons(run: Run, components: RunComponents, noise: NodeNoise) -> F
             sample=int(sizes[0]),
         )
     return found
+
+
+def view_basis(view: F64) -> F64:
+    """Return an orthonormal basis of the rows of a view, shape (n_updates, rank).
+
+    Rows that differ by more than rounding count as different: an observer has exact numbers.
+
+    Parameters
+    ----------
+    view : ndarray of float64, shape (n_messages, n_updates)
+    """
+    norms = np.linalg.norm(view, axis=1)
+    rows = view[norms > 0] / norms[norms > 0, None]
+    if not len(rows):
+        return np.zeros((view.shape[1], 0))
+    basis, triangle, _ = qr(rows.T, mode="economic", pivoting=True)
+    sizes = np.abs(np.diag(triangle))
+    rank = np.count_nonzero(sizes > sizes[0] * max(rows.shape) * np.finfo(np.float64).eps)
+    return np.asarray(basis[:, :rank], np.float64)
+
+
+def update_exposures(view: F64, owner: I64) -> F64:
+    """Return the exposure of each update in a view, shape (n_updates,); a user's exposure is at most their sum.
+
+    It is the sum of the absolute entries of the projection over updates of the same user: ``x' P x`` is at most the sum
+    of these over the updates, for moves x of norm 1 in any directions. For a single update it is exact.
+
+    Parameters
+    ----------
+    view : ndarray of float64, shape (n_messages, n_updates)
+    owner : ndarray of int64, shape (n_updates,)
+        The user of each update.
+    """
+    basis = view_basis(view)
+    found: F64 = np.einsum("ij,ij->i", basis, basis)
+    for user in np.flatnonzero(np.bincount(owner) > 1).tolist():
+        own = np.flatnonzero(owner == user)
+        found[own] = np.abs(basis[own] @ basis[own].T).sum(axis=1)
+    return found
+
+
+def averaging_view(mixing: F64, seen: Bools, rounds: int) -> F64:
+    """Return the view of synchronous gossip averaging, in which all nodes add noise once, before the first round.
+
+    Parameters
+    ----------
+    mixing : ndarray of float64, shape (n, n)
+        W: a round replaces the models x by ``W x``.
+    seen : ndarray of bool, shape (n,)
+        The nodes of which the models are seen before each round.
+    rounds : int
+
+    Returns
+    -------
+    ndarray of float64, shape (rounds * n_seen, n)
+    """
+    state, rows = np.eye(len(mixing)), []
+    for _ in range(rounds):
+        rows.append(state[seen])
+        state = mixing @ state
+    return np.concatenate(rows)
+
+
+def message_exposures(view: F64) -> F64:
+    """Return Muffliato's exposure of each node: the sum of ``V_mu^2 / ||V_m||^2`` over the messages m, shape (n,).
+
+    Notes
+    -----
+    The sum treats messages as independent mechanisms. They carry the same noise, so that together they reveal more: on
+    a ring, the difference of two messages shows a single node. It is not a bound of what is seen, and ``gossiprec
+    epsilon`` does not use it.
+
+    References
+    ----------
+    Muffliato, theorem 1, with the rows of ``W^t`` as messages.
+    """
+    return np.asarray((view**2 / (view**2).sum(axis=1, keepdims=True)).sum(axis=0))
+
+
+def ring_mixing(n: int) -> F64:
+    """Return the mixing matrix of a ring of n nodes, each with the weight 1/3 for itself and each neighbour."""
+    near = np.eye(n)
+    return (near + np.roll(near, 1, axis=1) + np.roll(near, -1, axis=1)) / 3
+
+
+def ring_muffliato_exposure(n: int, distance: int, rounds: int) -> float:
+    """Return Muffliato's exposure towards a node `distance` hops away on a ring, by the eigenvalues of the ring."""
+    waves = 2 * np.pi * np.arange(n) / n
+    eigenvalues, total = (1 + 2 * np.cos(waves)) / 3, 0.0
+    for t in range(rounds):
+        powers = eigenvalues**t
+        norm = (powers**2).mean()
+        for hops in (distance - 1, distance + 1):
+            total += (powers * np.cos(waves * hops)).mean() ** 2 / norm
+    return float(total)
+
+
+def complete_muffliato_exposure(n: int, rounds: int) -> float:
+    """Return Muffliato's exposure on a complete graph: every message but the first of each node is the mean."""
+    return 1.0 + (rounds - 1) * (n - 1) / n
+
+
+def mean_exposure(n_others: int, rounds: int) -> float:
+    """Return the exposure if only the mean of `n_others` fresh noisy updates is seen per round: ``rounds / n_others``.
+
+    This is the growth with the number of rounds of secure summation on a complete graph, and of the other clients of a
+    coordinator; the observer knows and removes its own update.
+
+    References
+    ----------
+    arXiv 2505.19969, secure summation.
+    """
+    return rounds / n_others
+
+
+def walk_exposures(gaps: I64) -> F64:
+    """Return the exposure of each visit of a random walk that reaches the observer `gaps` noisy steps later: 1 / gap.
+
+    References
+    ----------
+    Cyffers, Bellet, Upadhyay 2024: the noise of all steps between two nodes hides the first of them.
+    """
+    return 1.0 / np.asarray(gaps, np.float64)
+
+
+def expected_walk_exposures(mixing: F64, steps: int) -> F64:
+    """Return a bound of the expected exposure of one visit of a random walk, from each node (row) to each other one.
+
+    It is ``sum_t (W^t)_uv / t`` over the steps t, as if the observer hid the visit only by the noise since then. A walk
+    visits each node every n steps on average, so T steps expose a node by T / n times as much.
+
+    Parameters
+    ----------
+    mixing : ndarray of float64, shape (n, n)
+        W, the probabilities of the next node: symmetric, of a connected graph.
+    steps : int
+        Steps that follow the visit.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n)
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not symmetric and stochastic, or nodes cannot reach one another.
+
+    Notes
+    -----
+    The closed form is ``H / n - log(I - W + J)``, with the harmonic number H of `steps`, the logarithm of a matrix, and
+    J of entries 1 / n. The paper writes ``ln T`` for H. Both are limits: powers of W beyond `steps` are taken as J, so
+    use it for steps above the mixing time. The expectation over first visits only is smaller.
+
+    References
+    ----------
+    Cyffers, Bellet, Upadhyay 2024, privacy loss between pairs of nodes (arXiv 2402.07471).
+    """
+    n = len(mixing)
+    if not np.allclose(mixing, mixing.T) or not np.allclose(mixing.sum(axis=1), 1.0) or (mixing < 0).any():
+        raise ValueError("found a matrix that is not symmetric with rows of sum 1; expected probabilities")
+    lengths, axes = np.linalg.eigh(np.eye(n) - mixing + 1.0 / n)
+    if lengths[0] < n * np.finfo(np.float64).eps:
+        raise ValueError("found nodes that cannot reach one another; expected a connected graph")
+    harmonic = (1.0 / np.arange(1, steps + 1)).sum()
+    return np.asarray(harmonic / n - (axes * np.log(lengths)) @ axes.T, np.float64)

@@ -18,12 +18,11 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.update_noise import run_with_noise
 from gossiprec.data.split import Split
 from gossiprec.defences import compute_epsilons
-from gossiprec.defences.auditing import audit_scores
 from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import NullProgress, Progress
-from gossiprec.emulation.run.counterfactual import comparable_scenario
+from gossiprec.emulation.run.influence import comparable_scenario
 from gossiprec.emulation.run.network_epsilon import NodeNoise, check_has_noise
 from gossiprec.models.feeds.base import PointwiseFeed
 from gossiprec.runs import open_run
@@ -291,3 +290,73 @@ def _moves(prepared: PreparedRun, start: F32, users: I64, update: int) -> F64:
     arena.store(rows, start.copy(), np.zeros(len(users), np.uint32) if arena.is_half else None)
     run_with_noise(prepared.executor)(program, rows)
     return arena.load(rows).astype(np.float64) - start
+
+
+SHARES = (1.0, 0.5, 0.2, 0.05)
+"""Shares of the canaries, the surest first, that are guessed; the confidence is divided among them."""
+LARGEST_EPSILON = 50.0
+
+
+def chance_of_guesses(epsilon: float, delta: float, *, canaries: int, guesses: int, right: int) -> float:
+    """Return an upper bound of the probability of at least `right` right guesses under (epsilon, delta)-privacy.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    canaries : int
+        m: all canaries, each in the data with probability 1/2.
+    guesses, right : int
+        r: canaries that were guessed, and the right ones of them.
+    """
+    from scipy.stats import binom
+
+    coin = 1.0 / (1.0 + np.exp(-epsilon))
+    exact = float(binom.sf(right - 1, guesses, coin))
+    # below `right` by at most i, with probability sum(...): delta moves that many guesses
+    missing = np.arange(1, right + 1)
+    below = np.cumsum(binom.pmf(right - missing, guesses, coin))
+    return min(1.0, exact + 2.0 * canaries * delta * float((below / missing).max(initial=0.0)))
+
+
+def lower_epsilon(delta: float, confidence: float, *, canaries: int, guesses: int, right: int) -> float:
+    """Return the epsilon that the guesses refute at a confidence: every smaller one is false; 0 if none is.
+
+    The largest value that is returned is :data:`LARGEST_EPSILON`.
+    """
+
+    def is_refuted(epsilon: float) -> bool:
+        chance = chance_of_guesses(epsilon, delta, canaries=canaries, guesses=guesses, right=right)
+        return chance < 1.0 - confidence
+
+    if not is_refuted(0.0):
+        return 0.0
+    low, high = 0.0, LARGEST_EPSILON
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_refuted(middle) else (low, middle)
+    return low
+
+
+def audit_scores(scores: F64, members: Bools, delta: float, confidence: float) -> tuple[float, int, int]:
+    """Return the largest lower bound from scores of canaries, and the guesses and right guesses that give it.
+
+    The surest canaries are guessed: the highest scores as members, as many of the lowest as non-members.
+
+    Parameters
+    ----------
+    scores : ndarray of float64, shape (m,)
+        High for canaries that seem to be in the data.
+    members : ndarray of bool, shape (m,)
+    delta : float
+    confidence : float
+        Of the result, for all shares in :data:`SHARES` together.
+    """
+    order, best = np.argsort(-scores, kind="stable"), (0.0, 0, 0)
+    for share in SHARES:
+        half = max(1, round(share * len(scores) / 2))
+        half = min(half, len(scores) // 2)
+        right = int(members[order[:half]].sum() + (~members[order[len(order) - half :]]).sum())
+        one = 1.0 - (1.0 - confidence) / len(SHARES)
+        bound = lower_epsilon(delta, one, canaries=len(scores), guesses=2 * half, right=right)
+        best = max(best, (bound, 2 * half, right))
+    return best

@@ -20,8 +20,13 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup
 from gossiprec.emulation.scoring.attribute_scores import AttributeRecord
-from gossiprec.emulation.scoring.item_scores import candidate_findings, item_findings, note_on_few_items
-from gossiprec.emulation.scoring.item_sets import item_set_findings, move_set_findings
+from gossiprec.emulation.scoring.item_scores import (
+    candidate_findings,
+    item_findings,
+    item_set_findings,
+    move_set_findings,
+    note_on_few_items,
+)
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,

@@ -12,7 +12,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.user_attributes import user_classes
+from gossiprec.emulation.assembly.user_groups import user_classes
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
 from gossiprec.measures.ranking import mean_by_user, nanmean
 

@@ -16,8 +16,8 @@ from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, display_name
 from gossiprec.measures import NOWHERE, RelevantRanks, TargetRanks, TopItems, ValidationRanks
-from gossiprec.measures.metric import SAMPLED, MetricSpec
 from gossiprec.measures.ranking import PADDING, relevant_ranks, target_ranks, top_items
+from gossiprec.measures.selectors import SAMPLED, MetricSpec
 
 
 class FullRanker:

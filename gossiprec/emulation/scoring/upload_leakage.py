@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.uploads.contributions import ContributionGuesses, VictimBlock
-from gossiprec.adversaries.attacks.uploads.user_vectors import (
+from gossiprec.adversaries.attacks.uploads import (
     HOW,
+    ContributionGuesses,
     Found,
     VectorGuesses,
+    VictimBlock,
     chance_of_first,
     judge_distances,
     known_users,

@@ -36,9 +36,8 @@ from gossiprec.emulation.scoring.metric_inputs import (
     to_measure_inputs,
 )
 from gossiprec.measures import MeasureData, RelevantRanks, TargetRanks, TopItems, ValidationRanks
-from gossiprec.measures.metric import MetricSpec, read_metric
 from gossiprec.measures.ranking import PADDING, candidate_ranks, nanmean, user_means
-from gossiprec.measures.selectors import baseline_metric_name
+from gossiprec.measures.selectors import MetricSpec, baseline_metric_name, read_metric
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns, select_sets
@@ -96,9 +95,9 @@ class UtilityEvaluator:
     ----------
     split : Split
     metrics : sequence of str
-        Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Metrics of sampled items rank each test
-        item against 99 fixed negatives (all that the user leaves, if these are fewer), others rank all items except
-        those in the masked parts, and metrics of validation items all except training items.
+        Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.selectors`). Metrics of sampled items rank each
+        test item against 99 fixed negatives (all that the user leaves, if these are fewer), others rank all items
+        except those in the masked parts, and metrics of validation items all except training items.
     executor : Executor
     seed : int
     options : UtilityOptions

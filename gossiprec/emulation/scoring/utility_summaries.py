@@ -13,11 +13,16 @@ from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup, split_into_groups
-from gossiprec.measures.metric import ON_VALIDATION, read_metric
 from gossiprec.measures.ranking import CUTOFF, PADDING, nanmean
-from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, split_baseline_name
-from gossiprec.runs.by_user import UserRow
+from gossiprec.measures.selectors import (
+    ON_VALIDATION,
+    VALIDATED,
+    baseline_metric_name,
+    read_metric,
+    split_baseline_name,
+)
 from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.runs.run_tables import UserRow
 
 
 def sign_of(metric: str) -> float:

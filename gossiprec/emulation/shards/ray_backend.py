@@ -19,7 +19,7 @@ import numpy as np
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext, ShardLostError
-from gossiprec.compute.shards.links import Address, RowLinks
+from gossiprec.compute.shards.runner import Address, RowLinks
 from gossiprec.emulation.assembly.shard_partition import require_ray, thread_count
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards import ShardGroup, check_versions, local_versions

@@ -30,8 +30,14 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.compute.inbox_reducer import RoundAnswers
-from gossiprec.emulation.unlearning import UNLEARNERS, FinalModels, Forgotten, UnlearningRequest
-from gossiprec.emulation.unlearning.stored_updates import StoredUpdateOptions, StoresUpdates
+from gossiprec.emulation.unlearning import (
+    UNLEARNERS,
+    FinalModels,
+    Forgotten,
+    StoredUpdateOptions,
+    StoresUpdates,
+    UnlearningRequest,
+)
 from gossiprec.rules.aggregators import RoundSums
 
 

@@ -28,8 +28,13 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.compute.inbox_reducer import RoundAnswers
-from gossiprec.emulation.unlearning import UNLEARNERS, Forgotten, UnlearningRequest
-from gossiprec.emulation.unlearning.stored_updates import StoredUpdateOptions, StoresUpdates
+from gossiprec.emulation.unlearning import (
+    UNLEARNERS,
+    Forgotten,
+    StoredUpdateOptions,
+    StoresUpdates,
+    UnlearningRequest,
+)
 
 
 class FRUOptions(StoredUpdateOptions):

@@ -21,13 +21,14 @@ from gossiprec.compute.inbox_reducer import OnAggregate, RoundAnswers
 from gossiprec.compute.scorer import Scorer
 from gossiprec.defences import compute_epsilons
 from gossiprec.emulation.progress import Progress
-from gossiprec.emulation.run.counterfactual import comparable_scenario, without_users
 from gossiprec.emulation.run.influence import (
     ModelDifferences,
     check_list_length,
     check_same_log,
+    comparable_scenario,
     compare_models,
     prepare_alone,
+    without_users,
 )
 from gossiprec.emulation.run.live_run import LiveRun
 from gossiprec.emulation.run.network_epsilon import NodeNoise

@@ -18,8 +18,7 @@ from gossiprec.base.errors import LogError, did_you_mean
 from gossiprec.figures.study.estimates import MeanEstimate, describe_seeds, mean_with_interval
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import PerSeed, Point, StudyTable, order_quantities
-from gossiprec.measures.metric import read_metric
-from gossiprec.measures.selectors import OF_ATTACKS
+from gossiprec.measures.selectors import OF_ATTACKS, read_metric
 from gossiprec.runs.manifest import read_study_mark
 from gossiprec.runs.paired_tests import correct_by_holm
 

@@ -5,22 +5,23 @@ Nodes are 0 .. n - 1. Equal arguments give equal graphs. Nothing here depends on
 
 from __future__ import annotations
 
-from gossiprec.network.graphs.families import FAMILIES, REQUIRED, GraphFamily, out_neighbors
-from gossiprec.network.graphs.families.classic import (
+from gossiprec.network.graphs.families import (
+    FAMILIES,
+    REQUIRED,
+    GraphFamily,
     barabasi_albert,
+    blocks_by_taste,
     complete,
     erdos_renyi,
+    nearest_by_place,
+    nearest_by_taste,
+    out_neighbors,
     random_regular,
     ring,
     star,
+    stochastic_block,
     torus,
     watts_strogatz,
-)
-from gossiprec.network.graphs.families.communities import (
-    blocks_by_taste,
-    nearest_by_place,
-    nearest_by_taste,
-    stochastic_block,
 )
 from gossiprec.network.graphs.files import (
     check_node_count,

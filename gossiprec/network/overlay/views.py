@@ -24,8 +24,8 @@ from gossiprec.network.overlay.graph_options import (
     Graph,
     GraphSequence,
     load_graph_sequence,
+    load_placed_graph,
 )
-from gossiprec.network.overlay.poisoner_places import load_placed_graph
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.rng import purpose_id, uniforms
-from gossiprec.network.sim.distributions import Distribution
+from gossiprec.network.sim.clock import Distribution
 
 SLICES = 64
 """Number of slices of time in which a node's changes are indexed."""

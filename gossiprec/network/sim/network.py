@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.rng import NodeStreams, purpose_id, uniforms
-from gossiprec.network.sim.distributions import Constant, Distribution
+from gossiprec.network.sim.clock import Constant, Distribution
 
 LATENCY = purpose_id("latency")
 NODE_LATENCY = purpose_id("latency-of-node")
