@@ -1,8 +1,8 @@
 """Families of graphs, registered by name, and their preconditions.
 
 Graphs of a formula or of draws (complete, star, ring lattice, torus, independent links, equal degrees, small-world),
-and graphs of communities and of neighbours: dense within blocks of nodes, or linked to the nearest by taste or place. A new file
-in this folder adds families.
+and graphs of communities and of neighbours: dense within blocks of nodes, or linked to the nearest by taste or place.
+A new file in this folder adds families.
 """
 
 from __future__ import annotations
