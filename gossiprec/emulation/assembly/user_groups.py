@@ -1,4 +1,4 @@
-"""Groups of users: by an attribute, by activity, or by their items' popularity; and whose attributes attacks know."""
+"""Groups of users: by an attribute, by activity, or by popularity of items; and the attributes that attacks know."""
 
 from __future__ import annotations
 
