@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from gossiprec.runs.reader import EventLog
     from gossiprec.runs.verify import LogVerification
 
+ROW_GROUP = 2**20
+"""Rows of a Parquet file that are in memory at a time."""
 _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
 
 
@@ -58,6 +60,7 @@ def stats(source: Path, as_json: bool) -> None:
     from gossiprec.runs.run_files import log_path
 
     found = read_log(log_path(source))
+    digest, spans = found.digest_and_spans()
     facts: dict[str, Any] = {
         "path": str(found.path),
         **_standing(source),
@@ -66,9 +69,9 @@ def stats(source: Path, as_json: bool) -> None:
         "schema": found.schema.version,
         "complete": found.complete,
         "damage": vars(found.damage) if found.damage else None,
-        "digest": found.digest,
+        "digest": digest,
         "rows": found.rows,
-        "times": {kind: found.time_span(kind) for kind in found.kinds},
+        "times": {kind: spans.get(kind) for kind in found.kinds},
     }
     click.echo(json.dumps(facts, indent=2) if as_json else _stats_text(facts))
 
@@ -169,14 +172,22 @@ def _write_csv(found: EventLog, kind: str, out: Path) -> None:
 
 
 def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
+    import numpy as np
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from gossiprec.runs.run import to_arrow
     from gossiprec.runs.run_files import open_replacement
 
-    table = to_arrow(found.events(found.schema[kind].name))
-    with open_replacement(out) as file:
-        pq.write_table(table, file)
+    none = to_arrow({c.name: np.empty(c.shape(0), c.dtype) for c in found.schema[kind].columns})
+    held = [none]
+    with open_replacement(out) as file, pq.ParquetWriter(file, none.schema) as writer:
+        for part in found.iter_event_blocks(kind):
+            held.append(to_arrow(part))
+            if sum(map(len, held)) >= ROW_GROUP:
+                writer.write_table(pa.concat_tables(held))
+                held = [none]
+        writer.write_table(pa.concat_tables(held))
 
 
 def _stats_text(facts: dict[str, Any]) -> str:

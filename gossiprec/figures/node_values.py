@@ -11,7 +11,6 @@ from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
 from gossiprec.measures.attack_accuracy import first_contact_times, fraction_met_at, predicted_fraction_met
 from gossiprec.runs import Run
-from gossiprec.runs.reader import Columns
 
 ByNode = dict[int, float]
 
@@ -96,27 +95,26 @@ def contact_curve(run: Run, *, n_points: int = N_POINTS) -> ContactCurve:
     LogError
         If the run logged no message.
     """
-    messages = run.events("message")
-    if not messages["time"].size:
+    span = run.log.time_span("message")
+    if span is None:
         raise LogError(f"no message was delivered in {run.path}: so there is no exposure to draw")
-    n_nodes = count_data_nodes(run, messages)
-    between = np.maximum(messages["sender"], messages["receiver"]) < n_nodes
+    time, receiver, sender = first_contact_times(run.log.iter_event_blocks("message"))
+    n_nodes = count_data_nodes(run, 1 + int(max(sender.max(), receiver.max())))
+    between = np.maximum(sender, receiver) < n_nodes
     if not between.any():
         raise LogError(
             f"in {run.path} nodes receive models only from the coordinator, so there are no contacts to draw"
         )
-    at = np.linspace(0.0, float(messages["time"].max()), n_points)
-    contacts = first_contact_times(*(messages[column][between] for column in ("time", "sender", "receiver")))
-    met = fraction_met_at(*contacts, at=at, n_nodes=n_nodes)
+    at = np.linspace(0.0, span[1], n_points)
+    met = fraction_met_at(time[between], receiver[between], at=at, n_nodes=n_nodes)
     low, high = np.percentile(met, BAND, axis=1)
     views, view_size = _views(run, at, n_nodes)
     predicted = predicted_fraction_met(views, n_nodes=n_nodes, view_size=view_size)
     return ContactCurve(at, views, met.mean(axis=1), low, high, predicted)
 
 
-def count_data_nodes(run: Run, messages: Columns) -> int:
-    """Return the number of nodes with data, from the summary or the highest id; a coordinator is not counted."""
-    seen = 1 + max(int(messages["sender"].max()), int(messages["receiver"].max()))
+def count_data_nodes(run: Run, seen: int) -> int:
+    """Return the number of nodes with data, from the summary or the `seen` ids; a coordinator is not counted."""
     summary = run.summary or {}
     return (
         int(summary["coordinator"]) if "coordinator" in summary else max(seen, int(summary.get("nodes", 0)))
@@ -126,9 +124,11 @@ def count_data_nodes(run: Run, messages: Columns) -> int:
 def _views(run: Run, at: F64, n_nodes: int) -> tuple[F64, int]:
     """Return the mean number of views drawn by each time, and the number of peers per view that are sent to."""
     try:
-        events = run.events("view")
+        peers = next(column for column in run.log.schema["view"].columns if column.name == "peers")
     except LogError:  # a protocol without views logs none, so nothing can be predicted
         return np.full(at.size, np.nan), 0
-    size = events["peers"].shape[1]
-    drawn = np.searchsorted(np.sort(events["time"]), at, side="right") / n_nodes
-    return drawn, min(size, int(run.scenario.get("protocol", {}).get("fanout", size)))
+    size = int(peers.size or 1)
+    drawn = np.zeros(at.size, np.int64)
+    for part in run.log.iter_event_blocks("view"):
+        drawn += np.searchsorted(np.sort(part["time"]), at, side="right")
+    return drawn / n_nodes, min(size, int(run.scenario.get("protocol", {}).get("fanout", size)))

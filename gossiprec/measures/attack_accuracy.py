@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -278,28 +278,51 @@ def predicted_fraction_met(views: npt.ArrayLike, *, n_nodes: int, view_size: int
     return np.asarray(-np.expm1(-view_size * np.asarray(views, dtype=np.float64) / (n_nodes - 1)))
 
 
-def first_contact_times(
-    time: npt.NDArray[np.floating], sender: npt.NDArray[np.integer], receiver: npt.NDArray[np.integer]
-) -> tuple[F64, I64]:
+FOLD_PAIRS = 2**16
+"""Messages of new pairs that are kept, at least, before they are sorted among the known pairs."""
+
+
+def first_contact_times(parts: Iterable[Mapping[str, npt.NDArray[Any]]]) -> tuple[F64, I64, I64]:
     """Return the time of each receiver's first message from each of its senders.
+
+    Memory grows with the number of pairs, not of messages.
 
     Parameters
     ----------
-    time, sender, receiver : ndarray, shape (n_messages,)
-        Receptions, in any order.
+    parts : iterable of mapping
+        Receptions, in any order, piece by piece: ``time``, ``sender`` and ``receiver``, each of shape (n_messages,).
 
     Returns
     -------
     time : ndarray of float64, shape (n_pairs,)
         Ascending.
-    receiver : ndarray of int64, shape (n_pairs,)
-        The node that met a new sender at that time.
+    receiver, sender : ndarray of int64, shape (n_pairs,)
+        The node that met a new sender at that time, and the sender.
     """
-    order = np.argsort(time, kind="stable")
-    stride = int(sender.max(initial=0)) + 1
-    pair = receiver[order].astype(np.int64) * stride + sender[order]
-    first = np.sort(np.unique(pair, return_index=True)[1])
-    return np.asarray(time[order][first], dtype=np.float64), np.asarray(pair[first] // stride)
+    pairs, first = np.zeros(0, np.int64), np.zeros(0)
+    held: list[tuple[I64, F64]] = []
+    for part in parts:
+        pair = part["receiver"].astype(np.int64) << 32 | part["sender"]
+        place = np.minimum(np.searchsorted(pairs, pair), max(len(pairs) - 1, 0))
+        new = part["time"] < first[place] if len(pairs) else np.ones(len(pair), np.bool_)
+        if len(pairs):
+            new |= pairs[place] != pair
+        held.append((pair[new], part["time"][new]))
+        if sum(len(each) for each, _ in held) >= max(FOLD_PAIRS, len(pairs)):
+            pairs, first = _earliest((pairs, first), *held)
+            held = []
+    pairs, first = _earliest((pairs, first), *held)
+    order = np.argsort(first, kind="stable")
+    return first[order], pairs[order] >> 32, pairs[order] & (2**32 - 1)
+
+
+def _earliest(*parts: tuple[I64, F64]) -> tuple[I64, F64]:
+    """Return the pairs, ascending and once each, and the earliest time of each."""
+    pair, time = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.lexsort((time, pair))
+    pair, time = pair[order], time[order]
+    kept = np.diff(pair, prepend=-1) != 0
+    return pair[kept], time[kept]
 
 
 def fraction_met_at(time: F64, receiver: I64, *, at: F64, n_nodes: int) -> F64:

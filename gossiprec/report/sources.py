@@ -90,11 +90,11 @@ class ReportRuns:
         shown = (key.field_text(name) for name in LABELS if name == "observer" or name in self._varying)
         return f"{OF_NODES[kind]}, {', '.join(shown)}"
 
-    def events(self, kind: str) -> Iterator[tuple[str, Columns]]:
-        """Yield the names of the runs that logged a kind of event, with its rows."""
+    def events(self, kind: str) -> Iterator[tuple[str, Iterator[Columns]]]:
+        """Yield the names of the runs that logged a kind of event, with its rows piece by piece."""
         for name, run in self.runs_by_name.items():
             if run.log.rows.get(kind):
-                yield name, run.events(kind)
+                yield name, run.log.iter_event_blocks(kind)
 
 
 def logged_until(run: Run) -> float:

@@ -22,6 +22,9 @@ from gossiprec.runs.run_files import open_to_read
 from gossiprec.runs.schema import Column, ContentDigest, EventKind, EventSchema
 
 Columns = dict[str, npt.NDArray[Any]]
+TimeSpan = tuple[float, float]
+RELEASE_BYTES = 2**26
+"""Bytes of a log that are read before their pages are given back."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class EventLog:
 
     def __init__(self, path: Path, data: memoryview) -> None:
         self.path, self.size_bytes = path, len(data)
-        self._data = data
+        self._data, self._passed = data, 0
         self._chunks: list[_Chunk] = []
         self.recorded_digest: str | None = None
         self.index_offset: int | None = None
@@ -92,10 +95,15 @@ class EventLog:
     @property
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the readable rows, computed from them."""
-        content = ContentDigest(self.schema)
+        return self.digest_and_spans()[0]
+
+    def digest_and_spans(self) -> tuple[str, dict[str, TimeSpan]]:
+        """Return :attr:`digest`, and the least and greatest virtual time of each kind that has rows."""
+        content, spans = ContentDigest(self.schema), dict[str, TimeSpan | None]()
         for kind, rows, packed, _ in self.chunks():
             content.update(kind, rows, packed)
-        return content.hexdigest()
+            spans[kind.name] = _widened(spans.get(kind.name), np.frombuffer(packed[0], kind.columns[0].dtype))
+        return content.hexdigest(), {kind: span for kind, span in spans.items() if span}
 
     def chunks(self) -> Iterator[tuple[EventKind, int, list[bytes], int]]:
         """Yield the readable chunks in file order: kind, rows, packed columns, and the first byte of the record."""
@@ -150,8 +158,7 @@ class EventLog:
             Rows of the whole log, by kind, if its index is intact.
         """
         rows, written = dict.fromkeys(self._kinds, 0), None
-        data = bytes(self._data[offset:])
-        for found in re.finditer(b"|".join((record_format.CHUNK, record_format.INDEX)), data):
+        for found in re.finditer(b"|".join((record_format.CHUNK, record_format.INDEX)), self._data[offset:]):
             try:
                 record = record_format.read_record(self._data, offset + found.start())
                 if record.tag == record_format.INDEX:
@@ -163,14 +170,25 @@ class EventLog:
                 continue
         return rows, written
 
-    def time_span(self, kind: str) -> tuple[float, float] | None:
+    def time_span(self, kind: str) -> TimeSpan | None:
         """Return the least and greatest virtual time of one kind's readable rows, or None if it has none."""
-        times = self.events(kind)["time"]
-        return (float(times.min()), float(times.max())) if len(times) else None
+        span = None
+        for part in self.iter_event_blocks(kind):
+            span = _widened(span, part["time"])
+        return span
 
     def _packed(self, chunk: _Chunk) -> list[bytes]:
         packed: list[bytes] = chunk.record.content(self._data)[2]
+        self._pass(chunk.record)
         return packed
+
+    def _pass(self, record: LogRecord) -> None:
+        """Give back the pages of the file that were read, some at a time: the memory of a long log is then constant."""
+        self._passed += record.end - record.start
+        data = self._data.obj
+        if self._passed >= RELEASE_BYTES and isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            data.madvise(mmap.MADV_DONTNEED)
+            self._passed = 0
 
     def _scan(self, start: int) -> bool:
         """Register every whole chunk from byte `start` on; return whether index and trailer follow them."""
@@ -180,6 +198,7 @@ class EventLog:
                 self._check_index(record)
                 return record_format.check_trailer(self._data, record.end, record.start)
             self._chunks.append(self._chunk(record))
+            self._pass(record)
             start = record.end
         return False
 
@@ -202,6 +221,14 @@ class EventLog:
         if not isinstance(index, dict) or index.get("chunks") != listed:
             raise DamagedError(record.start, "the index does not list the chunks that precede it")
         self.recorded_digest, self.index_offset = index.get("digest"), record.start
+
+
+def _widened(span: TimeSpan | None, times: npt.NDArray[Any]) -> TimeSpan | None:
+    """Return the span that also holds these times."""
+    if not len(times):
+        return span
+    low, high = float(times.min()), float(times.max())
+    return (low, high) if span is None else (min(low, span[0]), max(high, span[1]))
 
 
 def _header(path: Path, data: memoryview) -> tuple[EventSchema, str, int]:

@@ -113,12 +113,11 @@ def verify_log(path: str | os.PathLike[str]) -> LogVerification:
         damage = LogDamage(found.offset, found.reason)
         size = path.stat().st_size
         return LogVerification(path, size, complete=False, damage=damage, run=run, is_growing=growing)
-    digest, damage_found = log.digest, log.damage
+    (digest, spans), damage_found = log.digest_and_spans(), log.damage
     if log.index_offset is not None and digest != log.recorded_digest:
         reason = f"the content has digest {digest}, but the index records {log.recorded_digest}"
         damage_found = LogDamage(log.index_offset, reason)
     after, lost = _beyond(log) if log.damage else ({}, None)
-    spans = {kind: log.time_span(kind) for kind in log.kinds}
     faults, digests = _faults(run, log, digest) if run else ([], False)
     return LogVerification(
         path=path,
@@ -127,7 +126,7 @@ def verify_log(path: str | os.PathLike[str]) -> LogVerification:
         damage=damage_found,
         run=run,
         rows=log.rows,
-        last_times={kind: span[1] for kind, span in spans.items() if span},
+        last_times={kind: spans[kind][1] for kind in log.kinds if kind in spans},
         digest=digest,
         rows_after=after,
         rows_lost=lost,

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossiprec.measures import attack_accuracy
 from gossiprec.measures.attack_accuracy import first_contact_times, fraction_met_at, predicted_fraction_met
+
+
+def messages_of(time, sender, receiver):
+    return {"time": np.array(time), "sender": np.array(sender), "receiver": np.array(receiver)}
+
 
 message = st.tuples(st.integers(0, 9).map(float), st.integers(0, 3), st.integers(0, 3))
 
@@ -31,9 +37,10 @@ def test_uniform_views_meet_the_predicted_fraction():
 
 
 def test_only_the_first_message_of_a_pair_is_a_meeting():
-    time, receiver = first_contact_times(np.array([3.0, 1.0, 2.0]), np.array([7, 7, 8]), np.array([0, 0, 0]))
-    assert time.tolist() == [1.0, 2.0]
-    assert receiver.tolist() == [0, 0]
+    time, receiver, sender = first_contact_times(
+        [messages_of([3.0], [7], [0]), messages_of([1.0, 2.0], [7, 8], [0, 0])]
+    )
+    assert (time.tolist(), receiver.tolist(), sender.tolist()) == ([1.0, 2.0], [0, 0], [7, 8])
 
 
 def test_a_meeting_counts_from_its_own_time_on():
@@ -46,19 +53,13 @@ def test_a_meeting_counts_from_its_own_time_on():
 
 
 @pytest.mark.slow
-@given(st.lists(message, max_size=30))
-def test_fractions_agree_with_sets_of_senders(messages):
-    time, sender, receiver = (
-        (np.array(column) for column in zip(*messages, strict=True))
-        if messages
-        else (
-            np.array([]),
-            np.array([], dtype=np.int64),
-            np.array([], dtype=np.int64),
-        )
-    )
-    at = np.arange(10.0)
-    measured = fraction_met_at(*first_contact_times(time, sender, receiver), at=at, n_nodes=4)
+@given(st.lists(st.lists(message, min_size=1, max_size=10), max_size=5), st.sampled_from([1, 4, 2**16]))
+def test_fractions_agree_with_sets_of_senders(parts, fold):
+    messages, at = [each for part in parts for each in part], np.arange(10.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attack_accuracy, "FOLD_PAIRS", fold)
+        time, receiver, _ = first_contact_times([messages_of(*zip(*part, strict=True)) for part in parts])
+    measured = fraction_met_at(time, receiver, at=at, n_nodes=4)
     for row, moment in zip(measured, at, strict=True):
         known = [len({s for t, s, r in messages if r == node and t <= moment}) / 3 for node in range(4)]
         assert row.tolist() == known

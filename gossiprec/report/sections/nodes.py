@@ -24,7 +24,6 @@ from gossiprec.report import (
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import OF_NODES, ReportRuns, thin_indices
 from gossiprec.runs import Run
-from gossiprec.runs.reader import Columns
 
 MOST_DOTS = 1000
 POSITIONS = ("betweenness", "in_contacts", "out_contacts", "received", "sent", "pagerank")
@@ -104,8 +103,8 @@ FEW_LINKS, FEW_OF_A_NODE = 400, 5
 def network_section(runs: ReportRuns) -> Section | None:
     """Return the contact network of each run in which nodes exchanged messages, or None if there is none."""
     found: dict[str, Block] = {}
-    for name, messages in runs.events("message"):
-        counts = _delivery_counts(runs.runs_by_name[name], messages)
+    for name, run in runs.runs_by_name.items():
+        counts = _delivery_counts(run) if run.log.rows.get("message") else None
         if isinstance(counts, str):
             found[name] = TextParagraphs([counts])
         elif counts is not None:
@@ -113,19 +112,24 @@ def network_section(runs: ReportRuns) -> Section | None:
     return Section("Contact network", [block_or_choice("Run", found)]) if found else None
 
 
-def _delivery_counts(run: Run, messages: Columns) -> I64 | str | None:
+def _delivery_counts(run: Run) -> I64 | str | None:
     """Return the deliveries from u to v at [v, u]; None if only a coordinator sent; or text if it cannot be drawn."""
-    n = count_data_nodes(run, messages)
-    between = np.maximum(messages["sender"], messages["receiver"]) < n
-    if not between.any():
-        return None
-    if n > MOST_DRAWN:
-        return (
-            f"The network of {n:,} nodes is too large to draw (limit: {MOST_DRAWN:,} nodes); see the "
-            "messages in the event log."
-        )
-    pair = messages["receiver"][between].astype(np.int64) * n + messages["sender"][between]
-    return np.bincount(pair, minlength=n * n).reshape(n, n)
+    parts = run.log.iter_event_blocks("message")
+    ids = (int(part[end].max(initial=-1)) for part in parts for end in ("sender", "receiver"))
+    n = count_data_nodes(run, 1 + max(ids))
+    counts, links = np.zeros(n * n if n <= MOST_DRAWN else 0, np.int64), False
+    for part in run.log.iter_event_blocks("message"):
+        between = np.maximum(part["sender"], part["receiver"]) < n
+        links |= bool(between.any())
+        if n <= MOST_DRAWN:
+            pair = part["receiver"][between].astype(np.int64) * n + part["sender"][between]
+            np.add.at(counts, pair, 1)
+        elif links:
+            return (
+                f"The network of {n:,} nodes is too large to draw (limit: {MOST_DRAWN:,} nodes); see the "
+                "messages in the event log."
+            )
+    return counts.reshape(n, n) if links else None
 
 
 def _node_values(runs: ReportRuns, name: str, counts: I64) -> dict[str, F64]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,18 +68,22 @@ def _tiles(runs: ReportRuns, name: str, privacy: Mapping[str, Any]) -> list[Tile
     ]
 
 
-def _spent(runs: ReportRuns, name: str, events: Columns) -> list[ChartSeries]:
-    """Return the largest and the mean epsilon after each report; neither if nodes train without noise."""
-    times = np.unique(events["time"])
+def _spent(runs: ReportRuns, name: str, parts: Iterable[Columns]) -> list[ChartSeries]:
+    """Return the largest and the mean epsilon after each report; neither if nodes train without noise.
+
+    Rows of a report have its time and follow one another.
+    """
     held: dict[int, float] = {}
-    largest, mean = [], []
-    for time in times:
-        now = events["time"] == time
-        held.update(zip(events["node"][now].tolist(), events["epsilon"][now].tolist(), strict=True))
-        spent = np.array(list(held.values()))
-        largest.append(float(spent.max()))
-        mean.append(float(spent.mean()))
-    found = {"largest": np.array(largest), "mean": np.array(mean)}
+    after: dict[float, tuple[float, float]] = {}
+    for part in parts:
+        starts = np.flatnonzero(np.diff(part["time"], prepend=np.nan))
+        for start, stop in itertools.pairwise([*starts.tolist(), len(part["time"])]):
+            own = slice(start, stop)
+            held.update(zip(part["node"][own].tolist(), part["epsilon"][own].tolist(), strict=True))
+            spent = np.array(list(held.values()))
+            after[float(part["time"][start])] = float(spent.max()), float(spent.mean())
+    times = np.array(list(after))
+    found = dict(zip(("largest", "mean"), np.array(list(after.values())).T, strict=True))
     return [
         ChartSeries(runs.label_with_run(name, words), [times], of)
         for words, of in found.items()

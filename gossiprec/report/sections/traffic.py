@@ -27,9 +27,10 @@ def traffic_section(runs: ReportRuns) -> Section | None:
     """Return the charts that have content, or None if nothing has happened yet."""
     edges = interval_edges(max(runs.log_ends.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
+    delivered, megabytes = _delivered(runs, edges)
     charts = [
-        _chart("Messages delivered", f"messages per {width}", _delivered(runs, edges)),
-        _chart("Bytes delivered", f"MB per {width}", _bytes(runs, edges)),
+        _chart("Messages delivered", f"messages per {width}", delivered),
+        _chart("Bytes delivered", f"MB per {width}", megabytes),
         _chart(
             "Messages lost, by cause", f"messages per {width}", _by_cause(runs, edges, "drop", DROP_CAUSES)
         ),
@@ -57,54 +58,59 @@ def _chart(title: str, label: str, series: list[ChartSeries]) -> Chart | None:
     return Chart(title, [CLOCKS["time"]], ChartAxis(label, zero=True), series) if series else None
 
 
-def _counted(
-    runs: ReportRuns, name: str, words: str, edges: F64, time: F64, weights: F64 | None = None
-) -> ChartSeries:
-    """Return the number of events, or the sum of their weights, per interval that the run has reached."""
+def _sums(edges: F64, time: F64, weights: F64 | None = None) -> F64:
+    """Return the number of events, or the sum of their weights, in each interval."""
+    places = np.searchsorted(edges, time, side="right")
+    return np.bincount(places, weights, len(edges) + 1)[1:-1].astype(np.float64)
+
+
+def _series(runs: ReportRuns, name: str, words: str, edges: F64, sums: F64) -> ChartSeries:
+    """Return sums per interval, as far as the run has reached."""
     reached = int(np.searchsorted(edges, runs.log_ends[name], side="right"))
-    found = np.histogram(time, edges, weights=weights)[0][:reached]
-    return ChartSeries(
-        runs.label_with_run(name, words), [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64)
-    )
+    middles = ((edges[:-1] + edges[1:]) / 2)[:reached]
+    return ChartSeries(runs.label_with_run(name, words), [middles], sums[:reached])
 
 
-def _delivered(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
-    return [
-        _counted(runs, name, "delivered", edges, messages["time"])
-        for name, messages in runs.events("message")
-    ]
-
-
-def _bytes(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
-    """Return the bytes delivered per interval, split into upload and download if there is a coordinator."""
-    found = []
-    for name, messages in runs.events("message"):
+def _delivered(runs: ReportRuns, edges: F64) -> tuple[list[ChartSeries], list[ChartSeries]]:
+    """Return messages and megabytes per interval, the latter by upload and download if there is a coordinator."""
+    counts, megabytes = [], []
+    for name, parts in runs.events("message"):
         coordinator = (runs.runs_by_name[name].summary or {}).get("coordinator")
-        ways: dict[str, Any] = {"delivered": slice(None)}
-        if coordinator is not None:
-            ways = {"up": messages["receiver"] == coordinator, "down": messages["sender"] == coordinator}
-        for way, rows in ways.items():
-            megabytes = messages["size_bytes"][rows] / 1e6
-            found.append(_counted(runs, name, way, edges, messages["time"][rows], megabytes))
-    return found
+        ends = {"delivered": ""} if coordinator is None else {"up": "receiver", "down": "sender"}
+        sums = {way: np.zeros(len(edges) - 1) for way in ("", *ends)}
+        for part in parts:
+            sums[""] += _sums(edges, part["time"])
+            for way, end in ends.items():
+                rows: Any = part[end] == coordinator if end else slice(None)
+                sums[way] += _sums(edges, part["time"][rows], part["size_bytes"][rows] / 1e6)
+        counts.append(_series(runs, name, "delivered", edges, sums.pop("")))
+        megabytes += [_series(runs, name, way, edges, found) for way, found in sums.items()]
+    return counts, megabytes
 
 
 def _by_cause(runs: ReportRuns, edges: F64, kind: str, causes: tuple[str, ...]) -> list[ChartSeries]:
     found = []
-    for name, events in runs.events(kind):
-        for code in np.unique(events["cause"]):
-            times = events["time"][events["cause"] == code]
-            found.append(_counted(runs, name, causes[code].replace("_", " "), edges, times))
+    for name, parts in runs.events(kind):
+        sums: dict[int, F64] = {}
+        for part in parts:
+            for code in np.unique(part["cause"]).tolist():
+                more = _sums(edges, part["time"][part["cause"] == code])
+                sums[code] = sums.get(code, 0.0) + more
+        found += [
+            _series(runs, name, causes[code].replace("_", " "), edges, sums[code]) for code in sorted(sums)
+        ]
     return found
 
 
 def _online(runs: ReportRuns, edges: F64) -> list[ChartSeries]:
     """Return the number of nodes that are online at the end of each interval."""
     found = []
-    for name, events in runs.events("session"):
-        came = np.where(events["online"] == 1, 1.0, -1.0)
-        steps = _counted(runs, name, "online", edges, events["time"], came)
-        found.append(ChartSeries(steps.name, steps.x, _n_nodes(runs.runs_by_name[name]) + np.cumsum(steps.y)))
+    for name, parts in runs.events("session"):
+        steps = np.zeros(len(edges) - 1)
+        for part in parts:
+            steps += _sums(edges, part["time"], np.where(part["online"] == 1, 1.0, -1.0))
+        online = _n_nodes(runs.runs_by_name[name]) + np.cumsum(steps)
+        found.append(_series(runs, name, "online", edges, online))
     return found
 
 
@@ -113,7 +119,8 @@ def _n_nodes(run: Run) -> int:
     summary = run.summary or {}
     if "nodes" in summary:
         return int(summary["nodes"]) + int(summary.get("poisoners", 0))
-    seen = (run.events(kind)["node"] for kind in ("wake", "session") if run.log.rows.get(kind))
+    known = (kind for kind in ("wake", "session") if run.log.rows.get(kind))
+    seen = (part["node"] for kind in known for part in run.log.iter_event_blocks(kind))
     return 1 + max((int(nodes.max()) for nodes in seen), default=-1)
 
 
