@@ -65,7 +65,7 @@ def _sums(edges: F64, time: F64, weights: F64 | None = None) -> F64:
 
 
 def _series(runs: ReportRuns, name: str, words: str, edges: F64, sums: F64) -> ChartSeries:
-    """Return sums per interval, as far as the run has reached."""
+    """Return sums per interval, up to the end of the run."""
     reached = int(np.searchsorted(edges, runs.log_ends[name], side="right"))
     middles = ((edges[:-1] + edges[1:]) / 2)[:reached]
     return ChartSeries(runs.label_with_run(name, words), [middles], sums[:reached])
