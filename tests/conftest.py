@@ -12,6 +12,9 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # installed, that is a tenth of the time of compiling.
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
+# Dry runs of tests compute no first rounds, unless a test says so.
+os.environ.setdefault("GOSSIPREC_CALIBRATE", "0")
+
 # Each worker has one core, so its runs are not divided among threads: that is 15 % of the processor time of a tiny run.
 if os.environ.get("PYTEST_XDIST_WORKER") and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))

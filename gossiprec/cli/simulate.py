@@ -12,6 +12,7 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import (
+    CALIBRATE,
     JSON,
     JSON_SUMMARY,
     NO_PLOTS,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @TRACK
 @NO_PLOTS
 @click.option("--dry-run", is_flag=True, help="Estimate size, memory and run time; do not run.")
+@CALIBRATE
 @JSON_SUMMARY
 @QUIET
 @click.pass_context
@@ -62,6 +64,7 @@ def simulate(
     overwrite: bool,
     track: tuple[str, ...],
     dry_run: bool,
+    calibrate: float,
     **short: str | int | None,
 ) -> None:
     """Run the scenario file SCENARIO; - reads it from standard input.
@@ -88,7 +91,7 @@ def simulate(
         from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 
         tracker_factories(track)
-        _print_estimate(loaded, path, output)
+        _print_estimate(loaded, path, output, calibrate)
         return
     run = run_scenario(loaded, path, overwrite=overwrite, track=track, quiet=output.quiet)
     context.exit(finish_run(run, output, plots=loaded.plots))
@@ -112,7 +115,7 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
     return (f"{keys[name]}={value}" for name, value in short.items() if value is not None)
 
 
-def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> None:
+def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions, calibrate: float) -> None:
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
@@ -120,6 +123,10 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
 
     with progress_display(quiet=output.quiet) as progress:
         estimate = estimate_run(scenario, progress, kept_kernels=True)
+        if calibrate:
+            from gossiprec.emulation.run.calibration import with_calibration  # torch
+
+            estimate = with_calibration(scenario, estimate, progress, calibrate)
     facts: dict[str, Any] = {
         **estimate.sizes,
         "counts": estimate.count_accuracy,

@@ -14,6 +14,7 @@ import click
 from gossiprec.base.machine import usable_cores
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import (
+    CALIBRATE,
     QUIET,
     SAFE_CSV,
     TRACK,
@@ -46,6 +47,8 @@ class StudyOptions:
     address : str or None
         Address of a Ray cluster; None runs on this machine.
     dry_run : bool
+    calibrate : float
+        Seconds of computing per kind of run without an estimate, in a dry run.
     again, keep : bool
         Treatment of finished runs of other code or data.
     track : tuple of str
@@ -57,6 +60,7 @@ class StudyOptions:
     jobs: int | None
     address: str | None
     dry_run: bool
+    calibrate: float
     again: bool
     keep: bool
     track: tuple[str, ...]
@@ -85,6 +89,7 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
             "this machine.",
         ),
         click.option("--dry-run", is_flag=True, help="Check all runs and print what would be run."),
+        CALIBRATE,
         click.option(
             "--again",
             is_flag=True,
@@ -236,7 +241,7 @@ def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
     if options.address:
         require_ray(INSTEAD)
     if options.dry_run:
-        _print_estimate(runner, stale_runs, options.jobs)
+        _print_estimate(runner, stale_runs, options)
         return runner.outcome
     runner.check_target()
     click.echo(describe_plan_size(plan), err=True)
@@ -302,7 +307,7 @@ def describe_plan_size(plan: StudyPlan) -> str:
     return f"{text}: {n_simulations} simulations"
 
 
-def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None) -> None:
+def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, options: StudyOptions) -> None:
     """Print what a study would run: number, largest run, expected duration, and each run.
 
     Raises
@@ -317,9 +322,20 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, jobs: int | None
     todo = {simulation.hash for simulation in runner.find_unfinished(stale_runs=stale_runs)}
     click.echo(describe_plan_size(plan))
     estimates = estimate_runs(plan.simulations)
+    if options.calibrate:
+        from gossiprec.cli.progress import progress_display
+        from gossiprec.study.calibration import calibrate_kinds  # torch
+
+        with progress_display(quiet=options.quiet) as progress:
+            estimates |= calibrate_kinds(
+                [each for each in plan.simulations if each.hash in todo],
+                estimates,
+                progress,
+                options.calibrate,
+            )
     possible = {hash_: found for hash_, found in estimates.items() if not isinstance(found, GossipRecError)}
     largest = max(possible.values(), key=lambda each: sum(each.memory_bytes.values()), default=None)
-    at_a_time = count_jobs(jobs, len(todo))
+    at_a_time = count_jobs(options.jobs, len(todo))
     if largest is not None:
         memory = sum(largest.memory_bytes.values()) / 2**20
         most = "at most " if largest.count_accuracy == "at most" else ""
@@ -355,7 +371,8 @@ def _time_of(possible: list[RunEstimate], at_a_time: int) -> str:
         if known
         else ("0 s",) * 3
     )
-    return f"about {middle} ({low} to {high}), from earlier runs on this machine"
+    now = ", and first rounds, computed now" if any("now" in found.by for found in known) else ""
+    return f"about {middle} ({low} to {high}), from earlier runs on this machine{now}"
 
 
 def _print_means(folder: Path) -> None:

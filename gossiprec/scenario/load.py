@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from gossiprec.base.errors import GossipRecError, ScenarioError
+from gossiprec.base.errors import GossipRecError, ScenarioError, did_you_mean
 from gossiprec.base.options import NoOptions, Options, options_class
 from gossiprec.base.registry import Registry
 from gossiprec.modes import choose_mode_of_class
@@ -186,7 +186,9 @@ class _Builder:
         things = self._registries
         for key in data:
             if key not in Scenario.model_fields:
-                self._problems.add((key,), unknown_key_message(key, [*Scenario.model_fields, "preset"]))
+                known = [*Scenario.model_fields, "preset"]
+                message = unknown_key_message(key, known, elsewhere=self._paths_to(key, data))
+                self._problems.add((key,), message)
         parts: dict[str, Any] = {
             "dataset": self._dataset(data),
             "model": self._choice(RegisteredChoice, data, ("model",), things.models),
@@ -206,6 +208,16 @@ class _Builder:
         if identity is None or any(part is None for part in parts.values()):
             return None
         return Scenario.model_validate({**dict(identity), **parts})
+
+    def _paths_to(self, key: str, data: dict[str, Any]) -> list[str]:
+        """Return the paths in sections that have a key that was given at the top."""
+        registries = {"protocol": self._registries.protocols, "model": self._registries.models}
+        sections: dict[str, type[BaseModel]] = {**FIXED}
+        for name, registry in registries.items():
+            chosen = data.get(name)
+            if isinstance(chosen, dict) and chosen.get("name") in registry:
+                sections[name] = options_class(registry, chosen["name"])
+        return [f"{name}.{key}" for name, section in sections.items() if key in section.model_fields]
 
     def _dataset(self, data: dict[str, Any]) -> DatasetChoice | None:
         datasets, raw = self._registries.datasets, data.get("dataset")
@@ -263,7 +275,9 @@ class _Builder:
                 f"found {format_value(raw)}, must be a mapping such as {{name: {next(iter(registry), '...')}}}",
             )
         elif not isinstance(raw.get("name"), str):
-            what = f"found {format_value(raw['name'])}, must be" if "name" in raw else "is missing; expected"
+            near = [key for key in raw if did_you_mean(str(key), ["name"])]
+            what = f"is missing, found {near[0]!r}; expected" if near else "is missing; expected"
+            what = f"found {format_value(raw['name'])}, must be" if "name" in raw else what
             self._problems.add((*at, "name"), f"{what} one of {', '.join(registry)}")
         else:
             try:

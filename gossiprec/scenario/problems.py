@@ -169,11 +169,12 @@ def add_validation_problems(
                     *_keys_at(options, entry["loc"][:-1], raw),
                     *(also_allowed if len(path) == 1 else ()),
                 ]
-                problems.add((*at, *path), unknown_key_message(str(path[-1]), allowed))
+                other = _keys_at(options, path[:-1], raw, narrow=False)  # of all branches of a union
+                problems.add((*at, *path), unknown_key_message(str(path[-1]), allowed, other))
             elif not _demand(entry):
                 problems.add((*at, *path), _statement(entry))
         if demands:
-            near = _near_word(here)
+            near = _near_word(here) or _near_key(options, path, raw, demands)
             problems.add(
                 (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{near}"
             )
@@ -203,10 +204,17 @@ def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) 
     raise AssertionError("a scenario that fails validation must report at least one problem")
 
 
-def unknown_key_message(key: str, allowed: Iterable[str]) -> str:
-    """Return the message for a key that a section does not have."""
-    known = sorted(set(allowed))
-    return f"unknown key{did_you_mean(key, known)} (known: {', '.join(known) or 'none'})"
+def unknown_key_message(
+    key: str, allowed: Iterable[str], other: Iterable[str] = (), elsewhere: Iterable[str] = ()
+) -> str:
+    """Return the message for a key that a section does not have.
+
+    Keys of `other` branches, and paths of the same key `elsewhere`, are suggested, but not listed.
+    """
+    known, paths = sorted(set(allowed)), " or ".join(map(repr, elsewhere))
+    near = did_you_mean(key, known) or did_you_mean(key, {*other} - {key})
+    near = f"; did you mean {paths}?" if paths else near
+    return f"unknown key{near} (known: {', '.join(known) or 'none'})"
 
 
 def reject_boolean_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
@@ -312,12 +320,22 @@ def _near_word(entries: list[Any]) -> str:
     return did_you_mean(entries[0]["input"], words) if isinstance(entries[0]["input"], str) else ""
 
 
+def _near_key(options: type[BaseModel], path: KeyPath, raw: Any, demands: list[str]) -> str:
+    """Return the suggestion of a key that is not a section, if a section is given a plain value: wakes for wake: 3."""
+    if not path or _KIND["dict"] not in demands:
+        return ""
+    return did_you_mean(str(path[-1]), {*_keys_at(options, path[:-1], raw)} - {str(path[-1])})
+
+
 def _either(demands: list[str]) -> str:
     return " or ".join(dict.fromkeys(demands))
 
 
-def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any) -> list[str]:
-    """Return the keys allowed at a location inside `options`, over all models it can lead to."""
+def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any, *, narrow: bool = True) -> list[str]:
+    """Return the keys allowed at a location inside `options`, over all models it can lead to.
+
+    Without `narrow`, branches of a union are not told apart.
+    """
     kinds: list[Any] = [options]
     for part in loc:
         models = [model for kind in kinds for model in _models_in(kind, raw)]

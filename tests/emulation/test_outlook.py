@@ -116,6 +116,7 @@ EVENTFUL = {
     "few neighbours": {
         "protocol": {"name": "rand-gossip", "fanout": 3, "wakes": 6, "view": {"graph": {"family": "ring"}}}
     },
+    "heads and members": {"protocol": {"name": "semi-decentralised", "clusters": 6, "rounds": 4, "fanout": 1}},
     "poisoners": {"attackers": [{"name": "a-ra", "number": 3, "targets": [1]}], "observers": []},
 }  # fmt: skip
 

@@ -111,6 +111,20 @@ def test_an_override_that_mends_the_file_leaves_no_problem(load, minimal):
         ("protocol.wakse=3", "protocol.wakse: unknown key; did you mean 'wakes'? (known: "),
         ("protocl.fanout=3", "protocl: unknown key; did you mean 'protocol'? (known: "),
         ("protocol.veiw.size=3", "protocol.veiw: unknown key; did you mean 'view'? (known: "),
+        ("protocol.wake=3", "protocol.wake: found 3, must be a mapping of keys; did you mean 'wakes'?"),
+        (
+            "protocol.view={refresh: {every: 3, men: 2}}",
+            "protocol.view.refresh.men: unknown key; did you mean 'mean'?",
+        ),
+        (
+            "churn={sessions: [{period: 4, offline_from: 1, offline_until: 2, perod: 4}]}",
+            "churn.sessions.0.perod: unknown key; did you mean 'period'?",
+        ),
+        (
+            "policies=[{nam: dp-sgd}]",
+            "policies.0.name: is missing, found 'nam'; expected one of dp-sgd",
+        ),
+        ("wakes=3", "wakes: unknown key; did you mean 'protocol.wakes'? (known: adversaries, "),
         ("training.learning_rate=-1", "training.learning_rate: found -1, must be greater than 0"),
         ("name.first=x", "name is 'tiny', not a section that can contain 'first'"),
         ("seed", "expected key.path=value, such as protocol.wakes=10"),

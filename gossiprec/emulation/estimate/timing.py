@@ -11,8 +11,8 @@ import math
 import os
 import platform
 import statistics
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +65,7 @@ class RunTiming(NamedTuple):
     threads: PositiveInt
 
 
+_PAUSED: list[bool] = []
 _RATES = TypeAdapter(dict[str, dict[str, list[RunTiming]]])
 
 
@@ -102,7 +103,7 @@ def training_work(model: Model, layout: Layout, *, epochs: float, samples: float
 
 def record_timing(kind: str, rate: RunTiming) -> None:
     """Record a run's timing, unless the cache is not writable, belongs to another user, or stays locked."""
-    if why_replaceable(_file()):
+    if _PAUSED or why_replaceable(_file()):
         return
     with suppress(OSError, NotImplementedError, Timeout, ResourceError):
         _file().parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
@@ -113,6 +114,16 @@ def record_timing(kind: str, rate: RunTiming) -> None:
             for oldest in list(kinds)[:-MOST_KINDS]:
                 del kinds[oldest]
             replace_file(_file(), json.dumps(rates).encode())
+
+
+@contextmanager
+def no_timings() -> Iterator[None]:
+    """Record no timings until the body ends: runs of a few rounds would take the places of those that predict more."""
+    _PAUSED.append(True)
+    try:
+        yield
+    finally:
+        _PAUSED.pop()
 
 
 def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration | None:

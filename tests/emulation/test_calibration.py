@@ -1,0 +1,114 @@
+"""The time of a run from its first rounds."""
+
+import json
+
+import pytest
+
+from gossiprec.emulation import estimate_run
+from gossiprec.emulation.estimate import timing
+from gossiprec.emulation.run import calibration
+from gossiprec.emulation.run.calibration import (
+    ATTACK_GROWTH,
+    ERROR,
+    PartTimes,
+    compute_parts,
+    predict_from_parts,
+    run_length,
+    shortened,
+    with_calibration,
+)
+from gossiprec.scenario import load_scenario
+from gossiprec.study.calibration import calibrate_kinds
+from gossiprec.study.run_hash import SharedSimulation
+from tests.emulation.tiny_runs import tiny
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_rounds_reports_and_first_use_are_extrapolated_each_by_its_number():
+    parts = [PartTimes(1, 3.0, 0.5, 1.0, 2.0), PartTimes(10, 5.0, 0.1, 0.4, 0.2)]
+    found = predict_from_parts(parts, rounds=100, reports=10)
+    steady = 2.0 + 0.5 * 100 + 10 * 0.1
+    first_use = (3.0 - 0.5) + (0.5 - 0.1) + (1.0 - 0.4)
+    assert found.seconds == pytest.approx(steady + 10 * 0.4 + first_use)
+    assert found.low == pytest.approx((steady + 0.4) / ERROR)
+    assert found.high == pytest.approx((steady + 0.4 + 9 * ATTACK_GROWTH * 0.4 + first_use) * ERROR)
+    assert "10 of 100 rounds" in found.by
+
+
+def test_one_part_includes_the_loading_of_kernels_so_that_its_range_begins_lower():
+    one, two = (
+        predict_from_parts([PartTimes(1, 3.0, 0.1, 0.0, 1.0)] * n, rounds=50, reports=5) for n in (1, 2)
+    )
+    assert one.low < two.low / 3
+    assert one.seconds == two.seconds
+
+
+def test_a_scenario_is_calibrated_without_what_happens_later():
+    late = {
+        "evaluate": {"every": 2, "metrics": ["hr@5", "val_recall@5"], "keep": {"versions": [4]}, "also": [5]},
+        "stop": {"measure": "val_recall@5", "patience": 2},
+        "changes": [{"at": 4, "set": {"training.learning_rate": 0.1}}],
+    }
+    scenario = load_scenario(tiny(**late))
+    plain = shortened(scenario, estimate_run(scenario))
+    assert load_scenario({**plain, "protocol": {**plain["protocol"], "wakes": 1}}).changes == ()
+    assert "stop" not in plain
+    assert plain["executor"]["name"] == "fused"
+
+
+@pytest.mark.slow
+def test_parts_get_longer_up_to_the_whole_run_and_leave_no_rates():
+    scenario = load_scenario(tiny(executor={"name": "reference"}))
+    plain = shortened(scenario, estimate_run(scenario))
+    assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=60.0)] == [1, 2, 6]
+    assert timing._read() == {}
+    assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=1e-6)] == [1, 1]
+
+
+@pytest.mark.slow
+def test_a_run_without_earlier_ones_has_a_time_and_only_then_is_computed(monkeypatch):
+    scenario = load_scenario(tiny(executor={"name": "reference"}))
+    estimate = estimate_run(scenario)
+    assert with_calibration(scenario, estimate, None, 0.0) is estimate
+    found = with_calibration(scenario, estimate, None, 2.0).duration
+    assert found.low < found.seconds < found.high
+    assert "of 6 rounds, computed now" in found.by
+
+    timing.record_timing(estimate.kind, timing.RunTiming(estimate.work, 20.0, 1))
+    known = estimate_run(scenario)
+    monkeypatch.setattr(calibration, "calibrate", lambda *_: pytest.fail("a good prediction is there"))
+    monkeypatch.setattr(timing, "waiting_share", lambda: 1.0)
+    assert with_calibration(scenario, estimate_run(scenario), None, 2.0).duration.by == known.duration.by
+
+
+def test_a_run_that_fails_in_its_first_round_has_no_time(monkeypatch):
+    scenario = load_scenario(tiny())
+    monkeypatch.setattr(
+        calibration, "shortened", lambda *_: {"name": "no scenario", "protocol": {}, "evaluate": {}}
+    )
+    estimate = estimate_run(scenario)
+    assert with_calibration(scenario, estimate, None, 1.0) is estimate
+
+
+def test_of_each_kind_of_a_study_the_largest_run_is_computed_and_others_follow_by_work(monkeypatch):
+    scenarios = [load_scenario(tiny(), [f"protocol.wakes={wakes}"]) for wakes in (3, 12, 6)]
+    simulations = [SharedSimulation(str(n), scenario, ()) for n, scenario in enumerate(scenarios)]
+    estimates = {each.hash: estimate_run(each.scenario) for each in simulations}
+    asked = []
+
+    def calibrate(scenario, *_):
+        asked.append(run_length(scenario))
+        return timing.PredictedDuration(10.0, 5.0, 20.0, "computed now")
+
+    monkeypatch.setattr(calibration, "calibrate", calibrate)
+    found = calibrate_kinds(simulations, estimates, None, 1.0)
+    assert asked == [("wakes", 12)]
+    assert {key: each.duration.seconds for key, each in found.items()} == pytest.approx(
+        {"0": 2.5, "1": 10.0, "2": 5.0}
+    )
+    assert found["0"].duration.low < 5.0 / 4 < 20.0 / 4 < found["0"].duration.high
+    assert json.dumps(vars(found["1"].duration))
