@@ -334,7 +334,7 @@ def _either(demands: list[str]) -> str:
 def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any, *, narrow: bool = True) -> list[str]:
     """Return the keys allowed at a location inside `options`, over all models it can lead to.
 
-    Without `narrow`, branches of a union are not told apart.
+    Without `narrow`, the keys of all branches of a union are included.
     """
     kinds: list[Any] = [options]
     for part in loc:
