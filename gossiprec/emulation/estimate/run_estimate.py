@@ -290,7 +290,7 @@ def _count_events(
     if any(Op.TRAIN in behaviour.on_wake for behaviour in behaviours):
         trained, trainers = n_wakes, wakers
         if any(Op.TRAIN in operations for each in behaviours for operations in each.on.values()):
-            trained, trainers = n_wakes + n_messages // 2, protocol.n_users  # and those that it sends tasks to
+            trained, trainers = n_wakes + n_messages // 2, protocol.n_users  # and receivers of tasks
     else:
         trained, trainers = n_messages // (2 if protocol.replies else 1), protocol.n_users
     per_node = trained / trainers
