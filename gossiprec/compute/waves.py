@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +20,7 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
-from gossiprec.compute.store import UpdateRows
+from gossiprec.compute.store import Store, UpdateRows
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.update_noise import run_with_noise
 
@@ -167,6 +170,27 @@ class WaveOptions:
     versions: StoredVersions = NO_VERSIONS
 
 
+READ_AHEAD = 1024
+"""Number of tasks of which the rows are read from the disk while the tasks before them are computed."""
+
+
+@contextmanager
+def _read_ahead(store: Store, program: Program, chunks: Iterable[I64]) -> Iterator[Callable[[], None]]:
+    """Pass a function to be called before each chunk of tasks; it starts to read what the chunk after it needs."""
+    if not store.is_mapped:
+        yield lambda: None
+        return
+    following = iter(chunks)
+    with ThreadPoolExecutor(1) as reader:
+        pending = [reader.submit(store.prefetch, program, chunk) for chunk in itertools.islice(following, 1)]
+
+        def advance() -> None:
+            pending.pop().result()
+            pending.append(reader.submit(store.prefetch, program, next(following, np.zeros(0, np.int64))))
+
+        yield advance
+
+
 class WaveRunner:
     """A runner of plans.
 
@@ -197,18 +221,27 @@ class WaveRunner:
         """Run all waves of a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
-        self._executor.store.note_changes(plan.program)
-        for wave in range(len(plan.task_offsets) - 1):
-            tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-            self._compute(plan, tasks, pool_deliveries_in_wave(plan, wave))
+        store, offsets = self._executor.store, plan.task_offsets
+        store.note_changes(plan.program)
+        waves = [
+            store.in_disk_order(plan.program, plan.order[first:last])
+            for first, last in itertools.pairwise(offsets)
+        ]
+        chunks = itertools.chain.from_iterable(map(self._chunks, waves))
+        with _read_ahead(store, plan.program, chunks) as advance:
+            for wave, tasks in enumerate(waves):
+                self._compute(plan, tasks, pool_deliveries_in_wave(plan, wave), advance)
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
-    def _compute(self, plan: ExecutionPlan, tasks: I64, seen: range) -> None:
+    def _compute(
+        self, plan: ExecutionPlan, tasks: I64, seen: range, before_chunk: Callable[[], None] = lambda: None
+    ) -> None:
         """Run independent tasks while the hooks read the wave's pool deliveries, of which no row is written."""
         if seen and (self._executor.threads_internally or not len(tasks)):
             self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
             seen = NOTHING
         for chunk in self._chunks(tasks):
+            before_chunk()
             parts = self._threads.size if seen else min(len(chunk), self._width)
             self._in_parallel(functools.partial(self._share, plan, seen, chunk), parts)
             seen = NOTHING
@@ -221,7 +254,8 @@ class WaveRunner:
         self._run(plan.program, tasks, part)
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:
-        size = self._wave_size or max(len(tasks), 1)
+        most = READ_AHEAD if self._executor.store.is_mapped else max(len(tasks), 1)
+        size = min(self._wave_size or most, most)
         return (tasks[low : low + size] for low in range(0, len(tasks), size))
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:

@@ -192,7 +192,7 @@ class ClientUpdates(RunMode):
             "clients": 4 * kept * own,
             "training": 4 * 4 * AT_ONCE,
         }
-        return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting)
+        return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting, {})
 
     def waiting_handles(self, waiting: int) -> int:
         """Return the handles of the versions that clients receive, train and send."""

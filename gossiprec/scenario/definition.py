@@ -234,6 +234,8 @@ class Scenario(ScenarioHeader):
                 del plain[key]
         if not self.executor.portable:
             del plain["executor"]["portable"]
+        if self.executor.folder is None:
+            del plain["executor"]["folder"]
         if self.executor.name != "ray":  # the same applies to the options of ray
             for key in ("shards", "address", "inner"):
                 del plain["executor"][key]

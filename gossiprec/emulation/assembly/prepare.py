@@ -69,7 +69,13 @@ from gossiprec.emulation.assembly.schedule import (
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
-from gossiprec.emulation.estimate.memory import check_memory, estimate_memory, figure_bytes, process_bytes
+from gossiprec.emulation.estimate.memory import (
+    check_disk,
+    check_memory,
+    estimate_memory,
+    figure_bytes,
+    process_bytes,
+)
 from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.federated import overrides_method
@@ -125,6 +131,7 @@ def make_planner(
         )
     )
     executor.store.grow(planner.capacity)
+    executor.store.claim(planner.rows_used + rows)
     return planner
 
 
@@ -385,6 +392,7 @@ def _assemble(
     estimate = estimate_memory(inputs.extent)
     needed = process_bytes(inputs.extent, inputs.training_executor) | estimate.bytes
     check_memory(needed)
+    check_disk(components.scenario.executor.mapped_folder, estimate.disk)
     executor = components.mode.make_executor(components, inputs.outline, divided=shard is not None)
     store, seed = executor.store, components.scenario.seed
     threads = ThreadPool(thread_count(components.scenario) if executor.parallel else 1)

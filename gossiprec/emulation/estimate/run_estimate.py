@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from gossiprec.emulation.assembly.poisoners import count_poisoners
 from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.estimate.memory import (
     MemoryInputs,
+    check_disk,
     check_memory,
     estimate_memory,
     figure_bytes,
@@ -58,6 +60,10 @@ class RunEstimate:
         Whether the data were read or generated; otherwise the interactions are estimated, too.
     memory_bytes : dict of str to int
         Bytes by part, estimated for observers.
+    disk_bytes : dict of str to int
+        Bytes by part in files, if rows of nodes are mapped.
+    disk_folder : Path or None
+        The folder of these files.
     bytes_by_observer : list of int
         Of each entry of the scenario's observers.
     bytes_to_draw : int
@@ -76,6 +82,8 @@ class RunEstimate:
     count_accuracy: Accuracy
     data_loaded: bool
     memory_bytes: dict[str, int]
+    disk_bytes: dict[str, int]
+    disk_folder: Path | None
     bytes_by_observer: list[int]
     bytes_to_draw: int
     fraction_met: float | None
@@ -85,12 +93,13 @@ class RunEstimate:
     duration: PredictedDuration | None
 
     def check_fits(self) -> None:
-        """Refuse a run that does not fit into memory.
+        """Refuse a run that does not fit into memory or on the disk.
 
         Raises
         ------
-        ResourceError
+        ResourceError, ScenarioError
         """
+        check_disk(self.disk_folder, self.disk_bytes)
         check_memory(self.memory_bytes)
         check_memory({"generating the data": self.bytes_to_draw})
 
@@ -154,7 +163,7 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
     attack_inputs = AttackMemoryInputs(
         n_users=data.n_users,
         layout=extent.layout,
-        storage=scenario.executor.storage,
+        storage=scenario.executor.number_format,
         own_items=float(data.split.train.sizes.mean()),
         keeps=_kept_fraction(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
         ranked_on_sight=compiled is not None and compiled.ranks_open and not inputs.hides_user,
@@ -165,9 +174,8 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         for choice in scenario.observers
     ]
     samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
-    needed = (
-        process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": sum(each_observer)}
-    )
+    stored = estimate_memory(extent)
+    needed = process_bytes(extent, executor) | stored.bytes | {"observers": sum(each_observer)}
     kind = run_kind(scenario, executor)
     work = training_work(model, extent.layout, epochs=counts.epochs, samples=samples)
     return RunEstimate(
@@ -175,6 +183,8 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         count_accuracy=counts.accuracy,
         data_loaded=data.whole,
         memory_bytes=needed | figure_bytes(scenario, needed),
+        disk_bytes=stored.disk,
+        disk_folder=scenario.executor.mapped_folder,
         bytes_by_observer=each_observer,
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),
