@@ -174,6 +174,10 @@ def _observed_faults(run: Path) -> list[str]:
         if not each.name.startswith("."):
             try:
                 run_files.check_folder(each)
+                if not (each / run_files.MANIFEST).is_file():
+                    raise LogError(
+                        f"{each} has no {run_files.MANIFEST}; delete it, and observe the run again"
+                    )
                 found = verify_log(each)
             except LogError as error:
                 faults.append(str(error))

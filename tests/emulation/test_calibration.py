@@ -39,6 +39,15 @@ def test_rounds_reports_and_first_use_are_extrapolated_each_by_its_number():
     assert "10 of 100 rounds" in found.by
 
 
+def test_what_every_part_needs_does_not_grow_with_the_rounds_at_the_lower_end():
+    """Half a second for any part, and a hundredth for a round: 500 rounds take 5.5 s, not half as much per round."""
+    parts = [PartTimes(n, 0.5 + 0.01 * n, 0.0, 0.0, 0.0) for n in (1, 2, 10)]
+    found = predict_from_parts(parts, rounds=500, reports=1)
+    assert found.low == pytest.approx(0.01 * 500 / ERROR)
+    assert found.high > 0.06 * 500
+    assert found.low < 5.5 < found.seconds < found.high
+
+
 def test_one_part_includes_the_loading_of_kernels_so_that_its_range_begins_lower():
     one, two = (
         predict_from_parts([PartTimes(1, 3.0, 0.1, 0.0, 1.0)] * n, rounds=50, reports=5) for n in (1, 2)
@@ -66,7 +75,7 @@ def test_parts_get_longer_up_to_the_whole_run_and_leave_no_rates():
     plain = shortened(scenario, estimate_run(scenario))
     assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=60.0)] == [1, 2, 6]
     assert timing._read() == {}
-    assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=1e-6)] == [1, 1]
+    assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=1e-6)] == [1, 2]
 
 
 @pytest.mark.slow

@@ -292,6 +292,8 @@ def test_verify_covers_the_results_of_later_observers(run):
     found = verify_log(run)
     assert not found.complete
     assert "observed/later/metrics.csv was changed after it was written" in str(found)
+    (run / "observed" / "later" / "manifest.json").unlink()
+    assert "observed/later has no manifest.json; delete it" in str(verify_log(run))
     shutil.rmtree(run / "observed" / "later")
     (run / "observed" / "later").symlink_to(run)
     assert "found a link" in str(verify_log(run))

@@ -6,6 +6,7 @@ For scenarios of which no comparable run has finished on this machine (:mod:`gos
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,8 @@ LIMIT_S = 15.0
 """Times the chosen seconds: when the process is ended, which also loads data and compiles kernels."""
 GROWTH = 16.0
 """Most times as many rounds in the next part as in the last one."""
+LEAST_ROUNDS = 8
+"""Rounds of a part that may be the last one although it is short: fewer may take longest to begin and end."""
 ERROR = 2.5
 """Factor of error, either way: on a machine with other work, times of equal runs differ by as much."""
 ERROR_OF_FIRST = 12.0
@@ -125,17 +128,17 @@ def shortened(scenario: Scenario, estimate: RunEstimate) -> dict[str, Any]:
 def predict_from_parts(parts: list[PartTimes], rounds: int, reports: int) -> PredictedDuration:
     """Return the prediction for numbers of rounds and reports, from parts of a run of which the last is the longest."""
     first, last = parts[0], parts[-1]
-    pace = last.of_rounds / last.rounds
-    warm_up = (
-        first.of_rounds - pace * first.rounds,
-        *(a - b for a, b in zip(first[2:4], last[2:4], strict=True)),
-    )
-    once = max(part.once for part in parts)
-    run = once + pace * rounds + reports * last.of_utility
+    pace = steady = last.of_rounds / last.rounds
+    if len(parts) > 2:  # what a part needs at its begin and end does not grow with its rounds
+        before = parts[-2]
+        steady = min(pace, max(0.0, last.of_rounds - before.of_rounds) / (last.rounds - before.rounds))
     later = 0 if last.rounds == rounds else reports - 1
-    low, middle, high = (run + last.of_attacks * (1 + later * growth) for growth in (0.0, 1.0, ATTACK_GROWTH))
-    first_use = sum(max(0.0, seconds) for seconds in warm_up)
-    low /= ERROR if len(parts) > 1 else ERROR_OF_FIRST
+    begin = max(part.once for part in parts) + reports * last.of_utility + last.of_attacks
+    high = begin + pace * rounds + later * ATTACK_GROWTH * last.of_attacks
+    middle = begin + math.sqrt(steady * pace) * rounds + later * last.of_attacks
+    low = (begin + steady * rounds) / (ERROR if len(parts) > 1 else ERROR_OF_FIRST)
+    gained = (a - b for a, b in zip(first[1:4], (pace * first.rounds, *last[2:4]), strict=True))
+    first_use = sum(max(0.0, seconds) for seconds in gained)
     words = f"from {last.rounds:,} of {rounds:,} rounds, computed now"
     return PredictedDuration(middle + first_use, low, (high + first_use) * ERROR, words)
 
@@ -152,11 +155,12 @@ def compute_parts(plain: Mapping[str, Any], key: str, rounds: int, seconds: floa
     """Yield the times of parts of a run: of one round, and of more until the time is spent."""
     first = _compute_part(plain, key, 1)  # also imports modules, compiles and loads kernels
     yield first
-    begin, most = time.monotonic(), min(rounds, 2 if first.of_rounds < seconds / 4 else 1)
+    begin, most = time.monotonic(), min(rounds, 2)
     while rounds > 1:
         part = _compute_part(plain, key, most)
         yield part
-        if most == rounds or part.of_rounds > seconds / 4 or time.monotonic() - begin > seconds:
+        spent, enough = time.monotonic() - begin, part.of_rounds > seconds / 4 and most >= LEAST_ROUNDS
+        if most == rounds or enough or part.of_rounds > seconds or spent > 2 * seconds:
             return
         most = min(rounds, round(most * min(GROWTH, max(2.0, seconds / 2 / part.of_rounds))))
 
