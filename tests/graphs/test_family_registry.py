@@ -33,7 +33,7 @@ def test_options_left_out_take_their_defaults():
 def test_a_name_used_twice_and_an_option_that_is_no_argument_are_refused():
     with pytest.raises(
         PluginError,
-        match=r"family 'ring' is registered twice, by gossiprec\.network\.graphs\.families\.classic",
+        match=r"family 'ring' is registered twice, by gossiprec\.network\.graphs\.families\.ring",
     ):
         register_family("ring")(lambda n: None)
     with pytest.raises(ValueError, match=r"has arguments \['n', 'k'\], but options \['degree'\]"):
