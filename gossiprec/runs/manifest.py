@@ -11,7 +11,7 @@ import math
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.machine import processor_name
-from gossiprec.base.plain_text import JSON_GROWTH, parse_json
+from gossiprec.base.plain_text import JSON_GROWTH, YAML_GROWTH, parse_json, parse_yaml
 from gossiprec.base.portable import describe_target
 from gossiprec.base.registry import Plugins
 from gossiprec.native.numba_support import is_plain
@@ -383,8 +383,17 @@ def read_json(path: Path) -> dict[str, Any]:
     LogError
         If it cannot be read, is no mapping, or holds what :func:`gossiprec.base.plain_text.parse_json` refuses.
     """
+    return _read_mapping(path, parse_json, JSON_GROWTH)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file of a run, like :func:`read_json`."""
+    return _read_mapping(path, parse_yaml, YAML_GROWTH)
+
+
+def _read_mapping(path: Path, parse: Callable[[bytes], Any], growth: int) -> dict[str, Any]:
     try:
-        found = parse_json(read_regular(path, JSON_GROWTH))
+        found = parse(read_regular(path, growth))
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):

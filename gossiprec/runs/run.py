@@ -13,13 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
-from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
 from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
-from gossiprec.runs.manifest import file_faults, identify_results, manifest_fault, read_manifest, read_summary
+from gossiprec.runs.manifest import (
+    file_faults,
+    identify_results,
+    manifest_fault,
+    read_manifest,
+    read_summary,
+    read_yaml,
+)
 from gossiprec.runs.reader import Columns, EventLog, read_log
-from gossiprec.runs.run_files import check_own_files, read_regular
+from gossiprec.runs.run_files import check_own_files
 from gossiprec.runs.run_tables import read_by_user, read_lists
 
 if TYPE_CHECKING:
@@ -214,7 +220,7 @@ class Run:
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The fully resolved scenario."""
-        return _mapping(self.path / run_files.SCENARIO)
+        return read_yaml(self.path / run_files.SCENARIO)
 
     @cached_property
     def summary(self) -> dict[str, Any] | None:
@@ -406,13 +412,3 @@ def open_run(path: str | os.PathLike[str]) -> Run:
                 )
             raise LogError(f"{path} is not a run directory: it has no {name}")
     return Run(path)
-
-
-def _mapping(path: Path) -> dict[str, Any]:
-    try:
-        found = parse_yaml(read_regular(path, YAML_GROWTH))
-    except (OSError, ValueError) as error:
-        raise LogError(f"cannot read {path}: {error}") from error
-    if not isinstance(found, dict):
-        raise LogError(f"cannot read {path}: it is not a mapping")
-    return found
