@@ -11,7 +11,7 @@ import pytest
 import gossiprec
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import estimate_run, replay, resume, simulate
-from gossiprec.emulation.run.checkpoint_writer import EarlyStop
+from gossiprec.emulation.run.report_actions import EarlyStop
 from gossiprec.measures import MEASURES, Measure, RelevantRanks
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.sections import StopOptions

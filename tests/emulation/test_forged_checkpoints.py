@@ -16,7 +16,7 @@ from gossiprec.base.arrays import MOST_COUNT
 from gossiprec.base.errors import GossipRecError
 from gossiprec.base.options import Options
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
+from gossiprec.emulation.run.report_actions import CheckpointWriter
 from gossiprec.runs import open_run
 from gossiprec.runs.checkpoints import read_checkpoint, write_checkpoint
 from gossiprec.testing import temporarily_registered

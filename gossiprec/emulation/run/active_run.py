@@ -24,9 +24,9 @@ from gossiprec.emulation.assembly.user_groups import make_groups
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
-from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter, EarlyStop, OptionChanges
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.kept_versions import keep_versions
+from gossiprec.emulation.run.report_actions import CheckpointWriter, EarlyStop, OptionChanges
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import (
     AttackRecord,
