@@ -8,11 +8,17 @@ One JSON line for each figure; the last line names the machine. Parts:
   once per unit of time) is written, verified, counted (``log stats``), plotted (``plot exposure``) and reported. For
   each command: ``us_per_message``, microseconds of wall time per message without the start of Python, and ``peak_mib``,
   the largest resident set of its process. 100 million messages need 6 GB of disk.
+- ``studies``: a folder of the given numbers of finished runs. Wall seconds, without the start of Python, of the first
+  ``study`` (all runs are found, the table is written), of ``resume`` (the same again), ``table``, ``report``, ``runs``
+  and ``diff``, and of ``study`` after one run was broken, which runs again.
+- ``workers``: tiny runs on two workers, processes of this machine and of Ray: ``overhead_s_per_run`` is the time of a
+  worker between the ends of the first runs and the last that its runs do not account for, per run.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -28,7 +34,7 @@ import numpy as np
 from common import emit, say
 
 ROOT = Path(__file__).resolve().parents[1]
-N_NODES, FANOUT = 1000, 3
+N_NODES, FANOUT, N_SEEDS = 1000, 3, 10
 SMALL = {
     "name": "long", "seed": 1, "plots": False,
     "dataset": {"name": "synthetic", "users": 50, "items": 60, "interactions": 1000, "split": {"name": "published"}},
@@ -123,7 +129,133 @@ def log_part(options: argparse.Namespace) -> None:
             emit(**found)
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], None]] = {"log": log_part}
+def write_study(folder: Path, rates: list[float], seeds: int) -> Path:
+    """Write the file of a study over learning rates, and return its path."""
+    import yaml
+
+    axes = {"rate": {"key": "training.learning_rate", "values": rates}}
+    told = {"name": "long", "base": SMALL, "seeds": seeds, "axes": axes}
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump(told))
+    return path
+
+
+def finished_study(folder: Path, n_runs: int) -> Path:
+    """Write a study file and a folder with all of its runs, copies of one finished run; return the study file."""
+    from gossiprec import simulate
+    from gossiprec.base.plain_text import dump_yaml
+    from gossiprec.runs import manifest, run_files
+    from gossiprec.study.folder import StudyFolder, StudyRecord
+    from gossiprec.study.plan import make_plan
+    from gossiprec.study.spec import load_study
+
+    rates = [round(0.001 * (1 + number), 6) for number in range(n_runs // N_SEEDS)]
+    path = write_study(folder, rates, N_SEEDS)
+    first = folder / "first"
+    simulate(SMALL, out=first)
+    found, summary = manifest.read_manifest(first), json.loads((first / run_files.SUMMARY).read_text())
+    plan = make_plan(load_study(path))
+    for n, simulation in enumerate(plan.simulations):
+        run = folder / "out" / "runs" / simulation.hash
+        run.mkdir(parents=True)
+        for file in first.iterdir():
+            if (
+                file.name not in (run_files.SCENARIO, run_files.MANIFEST, run_files.SUMMARY)
+                and file.is_file()
+            ):
+                os.link(file, run / file.name)
+        (run / run_files.SCENARIO).write_text(dump_yaml(simulation.scenario.resolved()))
+        seed, utility = simulation.scenario.seed, dict.fromkeys(summary["utility"], n / n_runs)
+        manifest.write_json(run / run_files.SUMMARY, {**summary, "seed": seed, "utility": utility})
+        new = manifest.digests_of(run, (run_files.SCENARIO, run_files.SUMMARY))
+        manifest.write_manifest(run, {**found, "seed": seed, "files": {**found["files"], **new}})
+    study = StudyFolder(folder / "out")
+    study.write_mark(StudyRecord(plan, study)._mark("interrupted", 0))
+    return path
+
+
+def studies_part(options: argparse.Namespace) -> None:
+    """Measure the commands on the folder of a study all of whose runs are finished, and of one with a broken run."""
+    start = measured(["study", "--help"])[0]
+    for n_runs in options.runs:
+        with tempfile.TemporaryDirectory(dir=options.folder) as name:
+            say(f"{n_runs:,} runs")
+            study, out = finished_study(Path(name), n_runs), f"{name}/out"
+            one, other = sorted(Path(out, "runs").iterdir())[:2]
+            commands = {
+                "first": ["study", str(study), "--out", out, "--quiet"],
+                "resume": ["study", str(study), "--out", out, "--quiet"],
+                "table": ["table", out],
+                "report": ["report", out],
+                "runs": ["runs", out],
+                "diff": ["diff", str(one), str(other)],
+            }
+            found: dict[str, Any] = {"part": "studies", "runs": n_runs}
+            for command, arguments in commands.items():
+                seconds, peak = measured(arguments)
+                found[f"{command}_s"] = seconds - start
+                found[f"{command}_peak_mib"] = peak
+            (one / "manifest.json").write_text("{")
+            found["resume_with_a_broken_run_s"] = measured(commands["resume"])[0] - start
+            emit(**found)
+
+
+class Ends:
+    """A progress of a study that keeps the time of each end, and the seconds of each run."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.seconds: list[float] = []
+
+    def begin(self, *, total: int, kept: int) -> None:
+        """Do nothing."""
+
+    def split(self, hash_: str, number: int, kept: int) -> None:
+        """Do nothing."""
+
+    def ended(self, done: Any, label: str, headline: str) -> None:
+        """Keep the time."""
+        assert not done.problem, done.problem
+        self.times.append(time.perf_counter())
+        self.seconds.append(done.seconds)
+
+
+def workers_part(options: argparse.Namespace) -> None:
+    """Measure what a run costs beside its own time, on the pool of processes and on Ray."""
+    from gossiprec.emulation.shards.ray_backend import LOCAL
+    from gossiprec.study.folder import StudyFolder
+    from gossiprec.study.plan import make_plan
+    from gossiprec.study.runner import StudyRunner
+    from gossiprec.study.spec import load_study
+    from gossiprec.study.task import threads_per_job
+    from gossiprec.study.worker_pool import RayRunner, WorkerPool
+
+    jobs, n_runs, mute = 2, options.workers_runs, lambda *_: None
+    starts = {"pool": WorkerPool(jobs, threads_per_job(jobs), mute).carry_out}
+    if importlib.util.find_spec("ray"):
+        starts["ray"] = RayRunner(LOCAL, jobs, mute).carry_out
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        plan = make_plan(load_study(write_study(Path(name), [0.001 * (1 + n) for n in range(n_runs)], 1)))
+        for kind, start in starts.items():
+            say(kind)
+            folder, ends = StudyFolder(Path(name) / kind), Ends()
+            begin, used = time.perf_counter(), time.process_time()
+            with folder.locked(plan.study.name):
+                runner = StudyRunner(plan, folder)
+                runner.carry_out(runner.find_unfinished(stale_runs="refuse"), start, ends)
+            seconds, warm = time.perf_counter() - begin, ends.times[-1] - ends.times[jobs]
+            inside = sum(ends.seconds[jobs + 1 :]) / jobs
+            emit(
+                part="workers", kind=kind, runs=n_runs, jobs=jobs, whole_s=seconds,
+                run_s=float(np.median(ends.seconds)),
+                overhead_s_per_run=(warm - inside) * jobs / (n_runs - jobs - 1),
+                study_processor_s_per_run=(time.process_time() - used) / n_runs, load=os.getloadavg()[0],
+            )  # fmt: skip
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "log": log_part, "studies": studies_part, "workers": workers_part,
+}  # fmt: skip
 
 
 def main() -> None:
@@ -133,6 +265,8 @@ def main() -> None:
     )
     parser.add_argument("parts", nargs="+", choices=list(PARTS))
     parser.add_argument("--messages", type=numbers, default=[1_000_000, 4_000_000, 16_000_000])
+    parser.add_argument("--runs", type=numbers, default=[1000, 10_000])
+    parser.add_argument("--workers-runs", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="on a disk with room; a temporary folder by default")
     options = parser.parse_args()
     for part in options.parts:

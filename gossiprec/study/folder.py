@@ -22,13 +22,13 @@ from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer, process_identity
-from gossiprec.runs.manifest import STUDY_MARK, manifest_fault, read_study_mark, utc_now
+from gossiprec.runs.manifest import DIGEST, STUDY_MARK, manifest_fault, read_study_mark, utc_now
 from gossiprec.runs.run_files import BY_USER, check_folder, open_replacement, replace_file, wrap_write_errors
 from gossiprec.runs.run_tables import attack_key, parquet_schema
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import scenario_code_version
 from gossiprec.study.plan import StudyPlan, Variant
-from gossiprec.study.run_hash import SharedSimulation, canonical_json, scenario_table_keys
+from gossiprec.study.run_hash import SharedSimulation, canonical_json, hash_plain_data, scenario_table_keys
 from gossiprec.study.study_table import (
     NO_ATTACK,
     Row,
@@ -43,6 +43,8 @@ from gossiprec.study.task import TaskResult
 from gossiprec.version import __version__, code_version
 
 SPEC, MARK, RUNS = "study.yaml", STUDY_MARK, "runs"
+USER_TABLE = "user_table"
+"""Key of ``study.json``: identity of ``metrics_by_user.parquet`` and of the runs that it was made from."""
 PATIENCE_S = 5.0
 """Seconds to wait for another writer to end; a killed one keeps the lock until its workers have ended."""
 
@@ -118,6 +120,13 @@ class StudyFolder:
         except GossipRecError:
             return None
         return run if complete else None
+
+    def user_table_identity(self) -> str | None:
+        """Return the identity of the table of users that the last study in this folder wrote, or None."""
+        try:
+            return read_study_mark(self.path).get(USER_TABLE)
+        except LogError:
+            return None
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
         """Write ``study.yaml``: the study as it was resolved."""
@@ -223,7 +232,10 @@ class StudyRecord:
         self.outcome = StudyOutcome()
         self.codes: dict[str, str] = {}
         self._served_by = plan.simulation_of
+        self._variants_by_run = self._group_variants()
         self._rows: dict[str, list[Row]] = {}
+        self._digests: dict[str, str] = {}
+        self._user_table = folder.user_table_identity()
         self._started = utc_now()
         self._due = 0.0
         labels = {name: [v.labels[name] for v in plan.variants] for name in plan.study.file.axes}
@@ -237,10 +249,15 @@ class StudyRecord:
     def serve_separately(self, parts: list[SharedSimulation]) -> None:
         """Let variants be served by these simulations instead of the shared one."""
         self._served_by |= {served: simulation for simulation in parts for served in simulation.serves}
+        self._variants_by_run = self._group_variants()
 
-    def note_finished(self, hash_: str, code: str) -> None:
-        """Note that a simulation is finished."""
+    def note_finished(self, hash_: str, code: str, run: Run | None = None) -> None:
+        """Note that a simulation is finished, and take its rows; its directory is opened unless `run` is given."""
+        run = run or open_run(self.folder.runs / hash_)
+        for variant in self._variants(hash_):
+            self._rows[variant.hash] = self._measured(variant, run)
         self.codes[hash_] = code
+        self._digests[hash_] = str(run.manifest.get(DIGEST))
 
     def variant_labels(self, hash_: str) -> list[str]:
         """Return the labels of the variants of a simulation."""
@@ -258,11 +275,23 @@ class StudyRecord:
             return
         rows = [row for variant in self.plan.variants for row in self._rows_of(variant)]
         write_study_table(self.folder.path, rows, self._axes)
-        if status != "running":
+        if status != "running" and self._user_table != self._identify_user_table():
             write_user_table(self.folder.path, self._user_runs(), self._axes)
+            self._user_table = self._identify_user_table()
         self.folder.write_mark(self._mark(status, len(rows)))
         # writing takes up to 5 % of the time
         self._due = time.monotonic() + max(REFRESH_S, 20 * (time.monotonic() - begin))
+
+    def _identify_user_table(self) -> str:
+        """Return a hash of what the table of users is made from, and of the time and size of its files."""
+        parts = []
+        for variant in self.plan.variants:
+            run = self._served_by[variant.hash].hash
+            if run in self.codes:
+                file = _size_and_time(self.folder.runs / run / BY_USER)
+                parts.append([variant.labels, variant.seed, variant.hash, run, self._digests[run], *file])
+        about = [code_version(), self._axes, _size_and_time(self.folder.path / BY_USER)]
+        return hash_plain_data([about, parts])
 
     def _user_runs(self) -> Iterator[VariantRun]:
         """Yield the finished run of each variant."""
@@ -273,7 +302,14 @@ class StudyRecord:
                 yield VariantRun(variant.labels, variant.seed, variant.scenario, run)
 
     def _variants(self, hash_: str) -> list[Variant]:
-        return [v for v in self.plan.variants if self._served_by[v.hash].hash == hash_]
+        return self._variants_by_run.get(hash_, [])
+
+    def _group_variants(self) -> dict[str, list[Variant]]:
+        """Return the variants that each simulation serves, by its hash, in the order of the plan."""
+        found: dict[str, list[Variant]] = {}
+        for variant in self.plan.variants:
+            found.setdefault(self._served_by[variant.hash].hash, []).append(variant)
+        return found
 
     def _rows_of(self, variant: Variant) -> list[Row]:
         """Return the variant's rows; none until its simulation has ended."""
@@ -284,21 +320,16 @@ class StudyRecord:
             return [{**about, **none, "status": "failed", "code": scenario_code_version(simulation.scenario)}]
         if simulation.hash not in self.codes:
             return []
-        if variant.hash not in self._rows:
-            self._rows[variant.hash] = self._measured(variant, simulation)
         code = self.codes[simulation.hash]
         return [{**about, **row, "status": "complete", "code": code} for row in self._rows[variant.hash]]
 
-    def _measured(self, variant: Variant, simulation: SharedSimulation) -> list[Row]:
+    def _measured(self, variant: Variant, run: Run) -> list[Row]:
         scenario = variant.scenario
-        summary, keys = (
-            open_run(self.folder.run_directory(simulation)).summary or {},
-            scenario_table_keys(scenario),
-        )
+        summary, keys = run.summary or {}, scenario_table_keys(scenario)
         lacking = first_missing_attack(summary, keys)
         if lacking:
             raise LogError(
-                f"{self.folder.run_directory(simulation)} has no attack named {lacking}, although its scenario defines "
+                f"{run.path} has no attack named {lacking}, although its scenario defines "
                 "one: the attack's table_keys do not match the rows it reports; this is a bug in the attack"
             )
         attacks = {choice.name for choice in (*scenario.adversaries, *scenario.observers)}
@@ -324,6 +355,7 @@ class StudyRecord:
             "baseline": plan.baseline,
             "words": plan.study.file.words,
             "picture": plan.study.file.first_picture,
+            USER_TABLE: self._user_table,
             "failed": [self._failure(done) for done in outcome.failed.values()],
             "started": self._started,
             "written": utc_now(),
@@ -333,6 +365,15 @@ class StudyRecord:
     def _failure(self, done: TaskResult) -> dict[str, Any]:
         about = {"run": done.hash, "variants": self.variant_labels(done.hash), "problem": done.problem}
         return {**about, "trace": done.trace} if done.trace else about
+
+
+def _size_and_time(path: Path) -> list[int]:
+    """Return the size of a file and the time of its last change, or nothing if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return []
+    return [found.st_size, found.st_mtime_ns]
 
 
 def _label(variant: Variant) -> str:

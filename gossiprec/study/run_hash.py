@@ -6,11 +6,12 @@ do not affect a run, share a simulation.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -81,23 +82,32 @@ def _plain(value: Any) -> Any:
 def non_default_options(options: Options) -> dict[str, Any]:
     """Return the options that differ from their defaults, and the tag that distinguishes kinds."""
     if isinstance(options, RegisteredChoice):
-        own = {
-            key: _plain(v)
-            for key in options.own_keys()
-            if (v := getattr(options, key)) != _default(options, key)
-        }
+        defaults = {field.name: field.default for field in _known_fields(type(options))}
+        own = {key: _plain(v) for key in options.own_keys() if (v := getattr(options, key)) != defaults[key]}
         return {"name": options.name, **own, **non_default_options(options.options)}
-    dumped = options.model_dump(mode="json", by_alias=True)
-    plain = {}
-    for name, info in type(options).model_fields.items():
-        value, alias = getattr(options, name), info.alias or name
-        if _is_tag(info) or value != _default(options, name):
-            plain[alias] = _plain(value) if _holds_options(value) else dumped[alias]
-    return plain
+    values = [(field, getattr(options, field.name)) for field in _known_fields(type(options))]
+    changed = [(field, value) for field, value in values if field.is_tag or value != field.default]
+    dumped = options.model_dump(mode="json", by_alias=True, include={field.name for field, _ in changed})
+    return {
+        field.alias: _plain(value) if _holds_options(value) else dumped[field.alias]
+        for field, value in changed
+    }
 
 
-def _default(options: Options, name: str) -> Any:
-    return type(options).model_fields[name].get_default(call_default_factory=True)
+class _Field(NamedTuple):
+    name: str
+    alias: str
+    default: Any
+    is_tag: bool
+
+
+@functools.cache
+def _known_fields(kind: type[Options]) -> tuple[_Field, ...]:
+    """Return the fields of a kind of options; pydantic takes long to return their defaults."""
+    return tuple(
+        _Field(name, info.alias or name, info.get_default(call_default_factory=True), _is_tag(info))
+        for name, info in kind.model_fields.items()
+    )
 
 
 def _is_tag(info: FieldInfo) -> bool:
@@ -172,7 +182,7 @@ class _Shared:
 
     def simulation(self) -> SharedSimulation:
         if len(self.serves) == 1:
-            return SharedSimulation(run_hash(self.scenario), self.scenario, tuple(self.serves))
+            return SharedSimulation(self.serves[0], self.scenario, tuple(self.serves))
         merged = self.scenario.with_(observers=tuple(self.observers))
         return SharedSimulation(run_hash(merged), merged, tuple(self.serves))
 
@@ -187,7 +197,8 @@ def deduplicate(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> lis
     merge : bool
         Whether one simulation may serve variants with different observers.
     """
-    if not merge:
+    observers = {canonical_json(_plain(scenario.observers)) for scenario in scenarios.values()}
+    if not merge or len(observers) < 2:
         return [SharedSimulation(hash_, scenario, (hash_,)) for hash_, scenario in scenarios.items()]
     groups: dict[str, list[_Shared]] = {}
     order: list[_Shared] = []

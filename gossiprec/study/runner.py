@@ -278,7 +278,7 @@ class StudyRunner:
         others |= self._of_other_data(runs, refused=stale_runs == "refuse")
         for hash_, code in found.items():
             if not (hash_ in others and stale_runs == "again"):
-                self.record.note_finished(hash_, code)
+                self.record.note_finished(hash_, code, runs[hash_])
         self.outcome.kept = len(self.record.codes)
         seeds = list(dict.fromkeys(variant.seed for variant in self.plan.variants))
         todo = [s for s in self.plan.simulations if s.hash not in self.record.codes]
@@ -315,7 +315,8 @@ class StudyRunner:
             prepare_trackers(self._track)
         self.outcome.left = len(todo)
         self.folder.write_spec(self.plan.study.to_plain_data())
-        self.record.write("running")
+        if todo:
+            self.record.write("running")
         progress.begin(total=self.record.n_simulations, kept=self.outcome.kept)
         status = "interrupted"
         try:
@@ -386,7 +387,7 @@ class StudyRunner:
         for part in parts:
             run, code = self.folder.finished_run(part), scenario_code_version(part.scenario)
             if run is not None and run_code_version(run) == code:
-                self.record.note_finished(part.hash, code)
+                self.record.note_finished(part.hash, code, run)
                 self.outcome.kept += 1
             else:
                 todo.append(part)
