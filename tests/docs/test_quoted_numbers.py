@@ -112,6 +112,8 @@ def over_seeds(values):
 PAGES = {
     "perfedrec_pp": "notes_perfedrec_pp.md",
     "fedcl": "notes_fedcl.md",
+    "pdc_frs": "notes_pdc_frs.md",
+    "all_papers": "all_papers.md",
 }
 """The page that quotes a study's table, by folder."""
 
