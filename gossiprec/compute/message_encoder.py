@@ -563,7 +563,8 @@ class PushLog(Stateful):
             pushes = self._pushing[int(self._roles[node])][int(slots[event])]
             if node == self._coordinator:
                 together = np.unique(segment.receiver[some]).astype(np.int64)
-                cohort_of |= dict.fromkeys(messages, together)
+                mine_next = np.flatnonzero(self._nodes[segment.receiver[some]]).tolist()
+                cohort_of |= {messages[place]: together for place in mine_next}
             if self._nodes[node] and pushes and messages:
                 clock = node if self._coordinator is None else self._coordinator
                 round_ = -(-int(self._wakes[clock]) // self._each)

@@ -156,7 +156,8 @@ def list_doubts(table: InteractionTable) -> Iterator[Doubt]:
     """Yield lines that are not a user and its items: padded lines, a matrix, or two kinds of values in turn."""
     names, codes = table.item_names, table.items
     sizes = np.bincount(table.users)
-    different = np.bincount(np.unique(table.users * len(names) + codes) // len(names))
+    pairs = np.sort(table.users * len(names) + codes)
+    different = np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] // len(names))
     if (
         len(sizes) > 1
         and sizes.min() == sizes.max() > 2

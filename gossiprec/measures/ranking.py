@@ -15,7 +15,10 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I32, I64, Bools
 from gossiprec.measures import BEHIND, NOTHING, NOWHERE, RelevantRanks
+from gossiprec.native import jit_cached
 
+COMPILED_SCORES = 2**18
+"""Number of scores from which compiled loops rank: for fewer, loading them takes longer."""
 CUTOFF = 20
 """Cut-off of NDCG in attacks and merges by performance, as in the published code of the CDA paper."""
 PADDING = -1
@@ -98,7 +101,15 @@ def relevant_ranks(
         The test items; items that are not candidates are left out, and so are users without relevant items.
     k : int
         Ranks of `k` and above become :data:`~gossiprec.measures.BEHIND`.
+
+    Returns
+    -------
+    RelevantRanks
+        Its users are the rows of `scores` with relevant items.
     """
+    if scores.size >= COMPILED_SCORES:
+        ranks, listed = jit_cached(rank_relevant_items)(scores, candidates, relevant, k)
+        return RelevantRanks(ranks, listed)
     users, items = np.divmod(np.flatnonzero(relevant & candidates), scores.shape[1])  # nonzero is slow in 2-D
     own = scores[users, items]
     own = np.where(np.isnan(own), -np.inf, own)
@@ -115,7 +126,36 @@ def relevant_ranks(
     ranks = not_beaten[order] + place
     found = np.full((len(scores), counts.max(initial=0)), NOWHERE, np.int32)
     found[users, place] = np.where(ranks < k, ranks, BEHIND)
-    return RelevantRanks(found[counts > 0])
+    listed = np.flatnonzero(counts)
+    return RelevantRanks(found[listed], listed)
+
+
+def rank_relevant_items(
+    scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools, k: int
+) -> tuple[I32, I64]:
+    """Return the ranks and users of :func:`relevant_ranks`, by counting for each hit; to be compiled."""
+    counts = np.zeros(len(scores), np.int64)
+    for user in range(len(scores)):
+        liked, known, count = relevant[user], candidates[user], 0
+        for item in range(len(known)):
+            count += known[item] & liked[item]
+        counts[user] = count
+    listed = np.flatnonzero(counts)
+    found, own = np.full((len(listed), counts.max()), NOWHERE, np.int32), np.empty(counts.max(), scores.dtype)
+    for row, user in enumerate(listed):
+        given, known, liked, n_own, rank = scores[user], candidates[user], relevant[user], 0, -1
+        for item in range(len(given)):
+            if liked[item] and known[item]:
+                own[n_own] = -np.inf if np.isnan(given[item]) else given[item]
+                n_own += 1
+        own[:n_own].sort()
+        for place in range(n_own):
+            if rank < k:
+                score, rank = own[n_own - 1 - place], place
+                for item in range(len(given)):
+                    rank += known[item] & ~liked[item] & (not given[item] < score)  # NaN is not beaten
+            found[row, place] = rank if rank < k else BEHIND
+    return found, listed
 
 
 def _largest(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floating]:
@@ -143,11 +183,25 @@ def target_ranks(scores: npt.NDArray[np.floating], candidates: Bools, targets: I
         0-based ranks; -1 if the target is not a candidate.
     """
     found = np.full((len(scores), len(targets)), NOTHING, np.int32)
+    if scores.size >= COMPILED_SCORES:
+        jit_cached(rank_targets)(scores, candidates, targets, found)
+        return found
     for place, target in enumerate(targets.tolist()):
         open_to = candidates[:, target]
         not_beaten = candidates & ~(scores < scores[:, target, None])  # the target itself is included
         found[open_to, place] = np.count_nonzero(not_beaten[open_to], axis=1) - 1
     return found
+
+
+def rank_targets(scores: npt.NDArray[np.floating], candidates: Bools, targets: I64, found: I32) -> None:
+    """Write the ranks of :func:`target_ranks` for targets that are candidates; to be compiled."""
+    for user in range(len(scores)):
+        for place, target in enumerate(targets):
+            if candidates[user, target]:
+                given, known, own, rank = scores[user], candidates[user], scores[user, target], -1
+                for item in range(len(given)):
+                    rank += known[item] & (not given[item] < own)  # so is the target itself
+                found[user, place] = rank
 
 
 def top_items(scores: npt.NDArray[np.floating], candidates: Bools, k: int) -> I32:

@@ -76,11 +76,11 @@ def test_moves_are_joined_with_the_truth_next_to_the_most_popular_moves():
 
 
 def test_a_move_of_a_victim_that_is_named_twice_is_refused():
-    check_item_sets("observers: x", moves_of([(1, 2), (3, 2)]), (3, 4))
+    check_item_sets("observers: x", moves_of([(1, 2), (3, 2)]), (3, 4), [])
     with pytest.raises(ScenarioError, match="twice"):
-        check_item_sets("observers: x", moves_of([(1, 2), (1, 2)]), (3, 4))
+        check_item_sets("observers: x", moves_of([(1, 2), (1, 2)]), (3, 4), [])
     with pytest.raises(ScenarioError, match="names item 9"):
-        check_item_sets("observers: x", moves_of([(9, 2)]), (3, 4))
+        check_item_sets("observers: x", moves_of([(9, 2)]), (3, 4), [])
 
 
 def city(**sections):

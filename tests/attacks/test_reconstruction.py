@@ -57,12 +57,13 @@ def test_sets_are_joined_with_the_truth():
         ([7], [0, 1], [1], "names victim 7; expected 0 to 2"),
         ([0], [0, 1], [9], "names item 9; expected 0 to 5"),
         ([0], [0, 2], [1, 1], "names an item of a victim twice"),
+        ([2], [0, 1], [1], "victim 2 is a node of the attack itself, which knows its items; expected other users"),
     ],
 )
 def test_sets_that_cannot_be_joined_are_refused(victims, offsets, items, message):
     found = ItemSets(np.array(victims), np.array(offsets), np.array(items, np.int32), {})
     with pytest.raises(ScenarioError, match=message):
-        check_item_sets("observers: x", found, IS_MEMBER.shape)
+        check_item_sets("observers: x", found, IS_MEMBER.shape, [np.array([2])])
 
 
 def found_in(tmp_path, **sections):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack, Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, ItemSets, Ranking
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.errors import PluginError
 from gossiprec.base.options import Options
@@ -304,6 +304,20 @@ class SeesNobody(Onlooker):
         return []
 
 
+class RepeatsAnItem(ReportsItsNodes):
+    def item_sets(self):
+        yield ItemSets(np.array([6]), np.array([0, 2]), np.array([3, 3], np.int32), {"observer": "spy"})
+
+
+class NamesItself(ReportsItsNodes):
+    @property
+    def nodes(self):
+        return np.array([1])
+
+    def item_sets(self):
+        yield ItemSets(self.nodes[:1], np.array([0, 1]), np.array([3], np.int32), {"observer": "spy"})
+
+
 SPIES = {
     ReadsHiddenRows: "the ranking .* differs if everything that it must not see is overwritten",
     ReadsWhatWasNotDelivered: "the ranking .* differs if",
@@ -322,6 +336,8 @@ SPIES = {
     CountsReports: "its results at time .* differ if there are reports in between",
     AnnouncesMore: "announces said in `measures` but reports it in no run",
     CallsANumberARate: "mia_precision is a share, but one is 3",
+    RepeatsAnItem: "names an item of a victim twice",
+    NamesItself: "victim . is a node of the attack itself",
     SeesNobody: "found nothing in any run, so nothing was checked",
 }
 

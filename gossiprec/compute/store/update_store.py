@@ -221,8 +221,8 @@ class UpdateStore(Store):
         assert len(updates) == len(held), "trained models are updates"
         found: Bools = np.asarray(np.isfinite(self.own[nodes]).all(axis=1))
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.array([each.rows.sum() + each.shared.sum() for each in updates])
-        for place in np.flatnonzero(~np.isfinite(sums)):  # finite sums nearly always decide it
+            sums = np.array([np.vdot(a, a) + np.vdot(b, b) for a, b in ((u.rows, u.shared) for u in updates)])
+        for place in np.flatnonzero(~np.isfinite(sums)):  # finite sums of squares nearly always decide it
             found[place] &= are_all_finite(updates[place].rows) and are_all_finite(updates[place].shared)
         return found
 

@@ -490,8 +490,10 @@ class ActiveRun:
                 check_item_scores(f"{section}: {choice.name}", scores, (split.n_users, split.n_items), own)
                 yield choice.name, scores
             for sets in meter.timed_call(lambda attack: list(attack.item_sets()), meter.attack):
-                split = self.prepared.split
-                check_item_sets(f"{section}: {choice.name}", sets, (split.n_users, split.n_items))
+                shape = (self.prepared.split.n_users, self.prepared.split.n_items)
+                check_item_sets(
+                    f"{section}: {choice.name}", sets, shape, meter.attack.pools or meter.attack.nodes[:, None]
+                )
                 yield choice.name, sets
             for inferred in meter.timed_call(lambda attack: list(attack.attribute_scores()), meter.attack):
                 yield choice.name, inferred

@@ -14,7 +14,7 @@ from gossiprec.adversaries.attacks import ItemScores, ItemSets, MembershipGuesse
 from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import RATES, Finding
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
@@ -361,21 +361,21 @@ class MembershipRecord:
         subject = f"observers: {guesses.observer} guesses"
         if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
             found = guesses.items.min() if guesses.items.min() < 0 else guesses.items.max()
-            raise ScenarioError(f"{subject} item {found}; expected 0 to {n_items - 1}; fix the attack")
+            raise PluginError(f"{subject} item {found}; expected 0 to {n_items - 1}; fix the attack")
         for victims in (guesses.victims, guesses.hidden):
             wrong = victims[(victims < 0) | (victims >= len(self.is_member))]
             if len(wrong) or len(np.unique(victims)) < len(victims):
                 found = f"about victim {wrong[0]}" if len(wrong) else "about a victim twice"
-                raise ScenarioError(
+                raise PluginError(
                     f"{subject} {found}; expected each of 0 to {len(self.is_member) - 1} at most once; fix the attack"
                 )
         if guesses.entropies.shape != (shape := (len(guesses.victims), n_items)):
-            raise ScenarioError(
+            raise PluginError(
                 f"{subject} with entropies of shape {guesses.entropies.shape}; expected {shape}; fix the attack"
             )
         whole = len(ends) == len(guesses.adversaries) + 1 and (np.diff(ends) >= 0).all()
         if not whole or ends[0] != 0 or ends[-1] != len(guesses.items):
-            raise ScenarioError(
+            raise PluginError(
                 f"{subject} {len(guesses.items)} items with offsets {ends[:1]} to {ends[-1:]} of {len(ends)}; expected "
                 f"{len(guesses.adversaries) + 1} ascending offsets, from 0 to the number of items; fix the attack"
             )

@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import PluginError
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import user_classes
@@ -87,7 +87,7 @@ class AttributeRecord:
 
         Raises
         ------
-        ScenarioError
+        PluginError
             If a victim is known or unknown to the data, or a number is not finite.
         """
         known = found.known
@@ -129,7 +129,7 @@ class AttributeRecord:
         where = f"observers: inference of {found.known.name}"
         n_users, shape = self._split.n_users, (len(found.victims), len(found.known.classes))
         if found.probabilities.shape != shape or len(found.observers) != shape[0]:
-            raise ScenarioError(
+            raise PluginError(
                 f"{where}: found probabilities of shape {found.probabilities.shape} and {len(found.observers)} "
                 f"observers; expected {shape} and {shape[0]}; fix the attack"
             )
@@ -137,12 +137,12 @@ class AttributeRecord:
             (found.victims < 0) | (found.victims >= n_users) | np.isin(found.victims, found.known.users)
         ]
         if len(wrong):
-            raise ScenarioError(
+            raise PluginError(
                 f"{where}: found victim {wrong[0]}; expected users of whom the attack does not know it; "
                 "fix the attack"
             )
         if not np.isfinite(found.probabilities).all():
-            raise ScenarioError(
+            raise PluginError(
                 f"{where}: found a probability that is not a number; expected one; fix the attack"
             )
 

@@ -12,7 +12,7 @@ import numpy as np
 from gossiprec.adversaries.attacks import ItemScores, ItemSets
 from gossiprec.adversaries.attacks.findings import Finding, Label
 from gossiprec.base.arrays import F32, F64, I64, Bools
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import PluginError
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Transitions
 from gossiprec.measures.ranking import mean_by_user, nanmean
@@ -33,7 +33,7 @@ def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], o
 
     Raises
     ------
-    ScenarioError
+    PluginError
     """
     columns: dict[str, np.typing.NDArray[Any]] = {
         "victims": found.victims,
@@ -44,30 +44,30 @@ def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], o
         columns["adversaries"] = found.adversaries
     shapes = {name: np.shape(column) for name, column in columns.items()}
     if len(set(shapes.values())) > 1 or len(shapes["victims"]) != 1:
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: item_scores() returned arrays of shapes {shapes}; expected one victim, one item and one score "
             "for each pair; fix the attack"
         )
     for name, end in zip(("victims", "items"), shape, strict=True):
         wrong = columns[name][(columns[name] < 0) | (columns[name] >= end)]
         if len(wrong):
-            raise ScenarioError(
+            raise PluginError(
                 f"{subject}: item_scores() names {name[:-1]} {wrong[0]}; expected 0 to {end - 1}; fix the attack"
             )
     if found.k < 1:
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: item_scores() has k = {found.k}; expected at least 1; fix the attack"
         )
     unknown = np.flatnonzero(np.isnan(found.scores))
     if len(unknown):
         pair = f"victim {found.victims[unknown[0]]} and item {found.items[unknown[0]]}"
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: the score of {pair} is NaN; expected a number; leave out pairs that the attack cannot score"
         )
     _check_nodes(subject, found, own)
     _, counts = np.unique(_pairs(found, shape), return_counts=True)
     if (counts > 1).any():
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: item_scores() has {len(found.scores)} pairs, {np.count_nonzero(counts > 1)} of them more than "
             "once; expected each victim and item once; keep one score of each"
         )
@@ -80,13 +80,13 @@ def _check_nodes(subject: str, found: ItemScores, own: I64) -> None:
     else:
         others = found.adversaries[~np.isin(found.adversaries, own)]
         if len(others):
-            raise ScenarioError(
+            raise PluginError(
                 f"{subject}: item_scores() names adversary {others[0]}, which is no node of the attack; expected one "
                 "of its own nodes; fix the attack"
             )
         known = found.victims[found.victims == found.adversaries]
     if len(known):
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
             "users; leave it out of item_scores()"
         )
@@ -452,7 +452,7 @@ def _popular_hits(counts: I64, own: Bools, size: int) -> float:
     return float(np.count_nonzero(own & above) + (size - np.count_nonzero(above)) * own[tied].mean())
 
 
-def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...]) -> None:
+def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...], pools: Sequence[I64]) -> None:
     """Refuse sets that cannot be joined with the truth.
 
     Parameters
@@ -461,15 +461,24 @@ def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...]) -> No
         The section and the name of the attack.
     found : ItemSets
     shape : (n_users, n_items)
+    pools : sequence of ndarrays of int64
+        The attack's own nodes, of which those of a pool attack together. With several, a node of one may be the victim
+        of another.
 
     Raises
     ------
-    ScenarioError
+    PluginError
     """
     n_users, n_items = shape
+    known = np.intersect1d(found.victims, pools[0]) if len(pools) == 1 else pools[:0]
+    if len(known):
+        raise PluginError(
+            f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
+            "users; leave it out of item_sets()"
+        )
     whole = len(found.offsets) == len(found.victims) + 1 and (np.diff(found.offsets) >= 0).all()
     if not whole or found.offsets[0] != 0 or found.offsets[-1] != len(found.items):
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: item_sets() has {len(found.victims)} victims, {len(found.offsets)} offsets and "
             f"{len(found.items)} items; expected ascending offsets from 0 to the number of items; fix the attack"
         )
@@ -478,13 +487,13 @@ def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...]) -> No
     for name, ids, end in named:
         wrong = ids[(ids < 0) | (ids >= end)]
         if len(wrong):
-            raise ScenarioError(
+            raise PluginError(
                 f"{subject}: item_sets() names {name} {wrong[0]}; expected 0 to {end - 1}; fix the attack"
             )
     sets = np.repeat(np.arange(len(found.victims)), np.diff(found.offsets)) * n_items + found.items
     if found.previous is not None:
         sets = sets * n_items + found.previous
     if len(np.unique(sets)) < len(sets):
-        raise ScenarioError(
+        raise PluginError(
             f"{subject}: item_sets() names an item of a victim twice; expected each once; fix the attack"
         )

@@ -97,9 +97,8 @@ class FullRanker:
         self, kind: type[RelevantRanks], users: I64, scores: F32, candidates: Bools, relevant: Bools
     ) -> RankedLists:
         """Return the ranks of relevant items, for the users who have one among the candidates."""
-        listed = users[(candidates & relevant).any(axis=1)]
-        ranks = relevant_ranks(scores, candidates, relevant, self._length[kind]).ranks
-        return RankedLists(kind, listed, ranks)
+        found = relevant_ranks(scores, candidates, relevant, self._length[kind])
+        return RankedLists(kind, users[found.users], found.ranks)
 
     def _mask(self, users: I64, *parts: Ragged) -> Bools:
         """Return which items are in the users' sets, shape (n_users, n_items)."""
