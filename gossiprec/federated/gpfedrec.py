@@ -136,12 +136,12 @@ class GuideTables(FirstScoreFunction):
         moving, common, clients = self._moving, version.copy(), answers.clients
         guides = np.empty((self._n_clients, int(moving.sum())), np.float32)
         if len(clients):
-            weights, place = self._weights(answers), np.cumsum(moving) - 1
+            weights, place = self._weights(answers).astype(np.float32), np.cumsum(moving) - 1
             for columns, rows in answers.inbox.received():
                 here = moving[columns]
-                tables = weights @ rows[:, here].astype(np.float64)
+                tables = weights @ rows[:, here]
                 guides[clients[:, None], place[columns][here]] = tables
-                common[columns][here] = tables.mean(axis=0)
+                common[columns][here] = tables.mean(axis=0, dtype=np.float64)
         absent = np.setdiff1d(np.arange(self._n_clients), clients)
         guides[absent] = common[moving]
         return common, {"guides": guides.reshape(self._n_clients, self._layout.n_items, -1)}
@@ -150,8 +150,8 @@ class GuideTables(FirstScoreFunction):
         """Return the weights of the propagated graph of the answering clients, shape (n_answers, n_answers)."""
         products = np.zeros((len(answers.clients),) * 2)
         for columns, rows in answers.inbox.received():
-            part = rows[:, self._moving[columns]].astype(np.float64)
-            products += part @ part.T
+            part = rows[:, self._moving[columns]]
+            products += part @ part.T  # a symmetric product in single precision, added up in double
         norms = np.maximum(np.sqrt(np.diag(products)), TINY)
         closeness, options = products / np.outer(norms, norms), self._options
         if options.graph == "distance":

@@ -138,12 +138,13 @@ def rank_relevant_items(
     for user in range(len(scores)):
         liked, known, count = relevant[user], candidates[user], 0
         for item in range(len(known)):
-            count += known[item] & liked[item]
+            count += int(known[item] & liked[item])
         counts[user] = count
     listed = np.flatnonzero(counts)
     found, own = np.full((len(listed), counts.max()), NOWHERE, np.int32), np.empty(counts.max(), scores.dtype)
-    for row, user in enumerate(listed):
-        given, known, liked, n_own, rank = scores[user], candidates[user], relevant[user], 0, -1
+    for row, listed_user in enumerate(listed):
+        given, known, liked = scores[listed_user], candidates[listed_user], relevant[listed_user]
+        n_own, rank = 0, -1
         for item in range(len(given)):
             if liked[item] and known[item]:
                 own[n_own] = -np.inf if np.isnan(given[item]) else given[item]
@@ -153,7 +154,7 @@ def rank_relevant_items(
             if rank < k:
                 score, rank = own[n_own - 1 - place], place
                 for item in range(len(given)):
-                    rank += known[item] & ~liked[item] & (not given[item] < score)  # NaN is not beaten
+                    rank += int(known[item] > liked[item]) & int(not given[item] < score)  # NaN is not beaten
             found[row, place] = rank if rank < k else BEHIND
     return found, listed
 

@@ -57,7 +57,12 @@ def test_sets_are_joined_with_the_truth():
         ([7], [0, 1], [1], "names victim 7; expected 0 to 2"),
         ([0], [0, 1], [9], "names item 9; expected 0 to 5"),
         ([0], [0, 2], [1, 1], "names an item of a victim twice"),
-        ([2], [0, 1], [1], "victim 2 is a node of the attack itself, which knows its items; expected other users"),
+        (
+            [2],
+            [0, 1],
+            [1],
+            "victim 2 is a node of the attack itself, which knows its items; expected other users",
+        ),
     ],
 )
 def test_sets_that_cannot_be_joined_are_refused(victims, offsets, items, message):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
-from gossiprec.measures import BEHIND, MEASURES, NOWHERE
+from gossiprec.measures import BEHIND, MEASURES, NOWHERE, ranking
 from gossiprec.measures.ranking import relevant_ranks, target_ranks, top_items
 from tests.measures.lists import side_by_side
 
@@ -163,3 +163,20 @@ def test_lists_measured_together_have_the_bits_they_have_alone():
     together = MEASURES["ndcg"].compute_values(side_by_side(lists), 60)
     alone = [MEASURES["ndcg"].compute_values(side_by_side([ranks]), 60)[0] for ranks in lists]
     assert together.tolist() == alone
+
+
+@pytest.mark.parametrize("k", [1, 20, ALL])
+def test_compiled_loops_rank_as_the_plain_ones(k, monkeypatch):
+    draw = np.random.default_rng(k)
+    scores = draw.integers(0, 400, (300, 900)).astype(np.float32)  # with ties
+    scores[draw.random(scores.shape) < 0.02] = np.nan
+    scores[draw.random(scores.shape) < 0.02] = -np.inf
+    candidates, relevant = draw.random(scores.shape) < 0.9, draw.random(scores.shape) < 0.02
+    candidates[0] = relevant[1] = False
+    targets, found = np.array([3, 700]), []
+    for fewest in (0, scores.size + 1):
+        monkeypatch.setattr(ranking, "COMPILED_SCORES", fewest)
+        of_relevant = relevant_ranks(scores.copy(), candidates, relevant, k)
+        found.append((of_relevant.ranks, of_relevant.users, target_ranks(scores, candidates, targets)))
+    for compiled, plain in zip(*found, strict=True):
+        np.testing.assert_array_equal(compiled, plain, strict=True)

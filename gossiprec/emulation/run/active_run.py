@@ -492,7 +492,10 @@ class ActiveRun:
             for sets in meter.timed_call(lambda attack: list(attack.item_sets()), meter.attack):
                 shape = (self.prepared.split.n_users, self.prepared.split.n_items)
                 check_item_sets(
-                    f"{section}: {choice.name}", sets, shape, meter.attack.pools or meter.attack.nodes[:, None]
+                    f"{section}: {choice.name}",
+                    sets,
+                    shape,
+                    meter.attack.pools or [*meter.attack.nodes[:, None]],
                 )
                 yield choice.name, sets
             for inferred in meter.timed_call(lambda attack: list(attack.attribute_scores()), meter.attack):

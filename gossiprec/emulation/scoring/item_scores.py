@@ -55,9 +55,7 @@ def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], o
                 f"{subject}: item_scores() names {name[:-1]} {wrong[0]}; expected 0 to {end - 1}; fix the attack"
             )
     if found.k < 1:
-        raise PluginError(
-            f"{subject}: item_scores() has k = {found.k}; expected at least 1; fix the attack"
-        )
+        raise PluginError(f"{subject}: item_scores() has k = {found.k}; expected at least 1; fix the attack")
     unknown = np.flatnonzero(np.isnan(found.scores))
     if len(unknown):
         pair = f"victim {found.victims[unknown[0]]} and item {found.items[unknown[0]]}"
