@@ -259,6 +259,18 @@ def test_a_push_knows_its_round_its_receivers_and_its_cohort():
     assert (late.round, late.cohort.tolist()) == (2, [0, 2])
 
 
+def test_a_log_of_one_node_keeps_no_requests_to_others():
+    behaviours = [Behaviour((), (Op.ADOPT, Op.TRAIN, Op.PUSH)), Behaviour((Op.PUSH,), (Op.POOL,))]
+    log, tape = PushLog(np.array([False, False, True, False]), np.array([0, 0, 0, 1]), behaviours, 3), Tape()
+    tape.wake(1.0, 3, [0, 2])
+    log.read_segment(tape.cut())
+    assert log.state()["asked"].tolist() == [[1, 0]]  # of both messages only that to node 2, and its cohort
+    tape.deliver(1.5, 2, 1, [3])
+    log.read_segment(tape.cut())
+    assert log.event(2, 0).cohort.tolist() == [0, 2]
+    assert not len(log.state()["asked"])
+
+
 @pytest.mark.parametrize(
     ("policy", "protocol", "said"),
     [
