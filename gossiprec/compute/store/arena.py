@@ -432,9 +432,9 @@ class MappedArena(Arena):
         """Start to read the rows and the moments of some tasks."""
         begins, ends = program.merge_offsets[tasks], program.merge_offsets[tasks + 1]
         received = [program.merge_row[low:high] for low, high in zip(begins, ends, strict=True)]
-        self._reserved.prefetch(
-            np.unique(np.concatenate([program.source[tasks], *received])).astype(np.int64)
-        )
+        # a page that is written is read first
+        rows = [program.source[tasks], program.target[tasks], *received]
+        self._reserved.prefetch(np.unique(np.concatenate(rows)).astype(np.int64))
         trained = np.unique(program.node[tasks[program.update[tasks] >= 0]]).astype(np.int64)
         for moments in self._moments if len(self.first) else ():
             moments.prefetch(trained)
