@@ -231,10 +231,20 @@ def format_footer(summary: Mapping[str, Any], path: Path) -> str:
         f"second ({summary['executor']}, {_threads(summary['threads'])})",
         "wall time": seconds,
         "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
+        "checkpoints": _checkpoints_text(summary),
         "files": str(path),
         "report": f"gossiprec report {path}",
     }
-    return format_rows(rows)
+    return format_rows({name: text for name, text in rows.items() if text})
+
+
+def _checkpoints_text(summary: Mapping[str, Any]) -> str:
+    """Return the number of checkpoints, their size and what they cost the run; empty if none was written."""
+    if not (found := summary.get("checkpoints")):
+        return ""
+    share = summary["seconds"].get("checkpoints", 0.0) / summary["wall_seconds"]
+    size = f"{found['written']}, the largest of {found['largest_mib']:,.1f} MiB"
+    return f"{size}; the run waited {100 * share:.1f} % of its time"
 
 
 LARGE_OBSERVER = 50

@@ -296,10 +296,27 @@ class CheckpointFolder:
     ----------
     run : Path
         The run directory.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Bytes of each checkpoint that was written since this object was made.
     """
 
     def __init__(self, run: Path) -> None:
         self.path = run / run_files.CHECKPOINTS
+        self.sizes: list[int] = []
+
+    def note_written(self, tick: int) -> None:
+        """Note the size of a checkpoint that another process has written."""
+        with suppress(OSError):
+            self.sizes.append(self._at(tick).stat().st_size)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the number of :attr:`sizes` and the largest in MiB, for the run's summary; nothing without any."""
+        if not self.sizes:
+            return {}
+        return {"checkpoints": {"written": len(self.sizes), "largest_mib": max(self.sizes) / 2**20}}
 
     def newest_first(self) -> list[Path]:
         """Return the checkpoints, the one of the latest report first.

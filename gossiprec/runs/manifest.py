@@ -49,7 +49,7 @@ SUMMARY = {
     **dict.fromkeys(("seed", "nodes", "items", "interactions", "poisoners", "coordinator", "threads"), COUNT),
     **dict.fromkeys(("wakes", "messages", "node_updates"), COUNT),
     **dict.fromkeys(("virtual_time", "wall_seconds", "peak_rss_mib"), SIZE),
-    **dict.fromkeys(("seconds", "needed_mib", "utility", "bytes"), NUMBERS),
+    **dict.fromkeys(("seconds", "needed_mib", "utility", "bytes", "checkpoints"), NUMBERS),
     "attacks": [{
         "observer!": TEXT, "relevance!": TEXT, "momentum!": NUMBER, "community_size!": COUNT, "max_aac!": NUMBER,
         "*": LABEL,

@@ -46,7 +46,7 @@ GROUP = "group_"
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
 VARYING = (
     "wall_seconds", "processor_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds",
-    "needed_mib", "threads",
+    "needed_mib", "threads", "checkpoints",
 )  # fmt: skip
 """Keys of a summary that vary between runs of the same scenario, and are therefore no measures."""
 

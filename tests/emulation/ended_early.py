@@ -17,6 +17,7 @@ TIMES = (
     "node_updates_per_second",
     "peak_rss_mib",
     "needed_mib",
+    "checkpoints",
     "seconds",
     "attack_seconds",
     "notes",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.adversaries.attacks import ATTACKS
+from gossiprec.cli.summary_text import format_footer
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import resume, simulate
 from gossiprec.network.protocols import PROTOCOLS
@@ -240,6 +241,10 @@ def test_checkpoints_come_every_so_many_rounds_and_the_last_are_kept(tmp_path):
     run = simulate(scenario, out=tmp_path / "run", progress=Patient(8))
 
     assert [int(path.stem) for path in checkpoints(run)] == [6, 4, 2]
+    sizes = [path.stat().st_size for path in checkpoints(run)]
+    assert run.summary["checkpoints"] == {"written": 3, "largest_mib": max(sizes) / 2**20}
+    said = f"3, the largest of {max(sizes) / 2**20:,.1f} MiB; the run waited "
+    assert said in format_footer(run.summary, run.path)
 
 
 @pytest.mark.slow
@@ -249,6 +254,7 @@ def test_a_checkpoint_is_due_after_some_minutes(tmp_path):
 
     assert len(checkpoints(soon)) == 2
     assert checkpoints(late) == []
+    assert "checkpoints" not in late.summary
 
 
 def test_a_complete_run_is_returned_as_it_is(plain):

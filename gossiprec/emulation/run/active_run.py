@@ -556,6 +556,7 @@ class ActiveRun:
                 "peak_rss_mib": times.peak_rss_mib,
                 "needed_mib": {name: size / 2**20 for name, size in prepared.memory_bytes.items()},
                 "seconds": times.seconds,
+                **self.directory.checkpoints.summary(),
                 **self._utility_summary(),
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(),

@@ -171,6 +171,7 @@ class CheckpointWriter:
         stamp, self._writer = self._writer.stamp, None
         if status == 0:
             self._last_tick = stamp.tick
+            self._directory.checkpoints.note_written(stamp.tick)
             return
         self._failed(
             stamp.time, reason or f"its process ended with status {os.waitstatus_to_exitcode(status)}"
