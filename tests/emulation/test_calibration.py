@@ -1,6 +1,7 @@
 """The time of a run from its first rounds."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.emulation.tiny_runs import tiny
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(calibration, "waiting_share", lambda: 1.0)
 
 
 def test_rounds_reports_and_first_use_are_extrapolated_each_by_its_number():
@@ -46,6 +48,13 @@ def test_what_every_part_needs_does_not_grow_with_the_rounds_at_the_lower_end():
     assert found.low == pytest.approx(0.01 * 500 / ERROR)
     assert found.high > 0.06 * 500
     assert found.low < 5.5 < found.seconds < found.high
+
+
+def test_a_run_may_be_faster_than_its_first_rounds_on_a_busy_machine(monkeypatch):
+    parts = [PartTimes(n, 0.1 * n, 0.0, 0.0, 1.0) for n in (1, 2, 10)]
+    quiet = predict_from_parts(parts, rounds=50, reports=5)
+    monkeypatch.setattr(calibration, "waiting_share", lambda: 3.0)
+    assert predict_from_parts(parts, rounds=50, reports=5) == replace(quiet, low=quiet.low / 3)
 
 
 def test_one_part_includes_the_loading_of_kernels_so_that_its_range_begins_lower():

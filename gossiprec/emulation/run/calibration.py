@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from gossiprec.base.errors import GossipRecError
 from gossiprec.emulation.estimate.run_estimate import RunEstimate
-from gossiprec.emulation.estimate.timing import PredictedDuration, no_timings
+from gossiprec.emulation.estimate.timing import PredictedDuration, no_timings, waiting_share
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.scenario import Scenario, load_scenario
@@ -137,6 +137,7 @@ def predict_from_parts(parts: list[PartTimes], rounds: int, reports: int) -> Pre
     high = begin + pace * rounds + later * ATTACK_GROWTH * last.of_attacks
     middle = begin + math.sqrt(steady * pace) * rounds + later * last.of_attacks
     low = (begin + steady * rounds) / (ERROR if len(parts) > 1 else ERROR_OF_FIRST)
+    low /= waiting_share()  # the run may have the cores for itself
     gained = (a - b for a, b in zip(first[1:4], (pace * first.rounds, *last[2:4]), strict=True))
     first_use = sum(max(0.0, seconds) for seconds in gained)
     words = f"from {last.rounds:,} of {rounds:,} rounds, computed now"
