@@ -27,7 +27,7 @@ def committed(name):
 def page_tables(page, *corner):
     """Yield the header and the rows of each table of a page that begins with some words."""
     text = (ROOT / "docs" / page).read_text()
-    for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
+    for block in re.findall(r"(?:^ *\|.*\n)+", text, re.M):
         rows = [[cell.strip(" `") for cell in line.strip()[1:-1].split("|")] for line in block.splitlines()]
         if rows[0][: len(corner)] == [*corner]:
             yield rows[0], rows[2:]
@@ -113,6 +113,7 @@ PAGES = {
     "perfedrec_pp": "notes_perfedrec_pp.md",
     "fedcl": "notes_fedcl.md",
     "pdc_frs": "notes_pdc_frs.md",
+    "cl4fedrec": "notes_cl4fedrec.md",
     "all_papers": "all_papers.md",
 }
 """The page that quotes a study's table, by folder."""
