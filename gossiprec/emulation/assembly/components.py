@@ -23,18 +23,18 @@ from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
-from gossiprec.emulation.assembly.coordinator_view import (
-    check_coordinator,
-    coordinator_inbox,
-    make_sum_settings,
-    withhold_user_rows,
-)
-from gossiprec.emulation.assembly.neighbour_sums import make_neighbour_settings
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
     add_poisoners,
     make_poisoner_groups,
     reported_positives,
+)
+from gossiprec.emulation.assembly.summed_answers import (
+    check_coordinator,
+    coordinator_inbox,
+    make_neighbour_settings,
+    make_sum_settings,
+    withhold_user_rows,
 )
 from gossiprec.emulation.progress import Progress
 from gossiprec.federated import (

@@ -47,18 +47,8 @@ from gossiprec.emulation.assembly.attack_hook import (
     make_partial_views,
 )
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
-from gossiprec.emulation.assembly.coordinator_view import (
-    latest_answers,
-    make_answer_rounds,
-    make_sum_settings,
-)
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
-from gossiprec.emulation.assembly.neighbour_sums import (
-    make_neighbour_rounds,
-    make_neighbour_settings,
-    refuse_coalitions,
-)
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import (
     PrecomputedSchedule,
@@ -67,6 +57,14 @@ from gossiprec.emulation.assembly.schedule import (
     scheduled_inputs,
 )
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
+from gossiprec.emulation.assembly.summed_answers import (
+    latest_answers,
+    make_answer_rounds,
+    make_neighbour_rounds,
+    make_neighbour_settings,
+    make_sum_settings,
+    refuse_coalitions,
+)
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
 from gossiprec.emulation.estimate.memory import (

@@ -18,10 +18,10 @@ from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.tape import Op
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
-from gossiprec.emulation.assembly.coordinator_view import coordinator_inbox
 from gossiprec.emulation.assembly.data_loading import DataSizes, estimated_data_sizes
 from gossiprec.emulation.assembly.poisoners import count_poisoners
 from gossiprec.emulation.assembly.shard_partition import thread_count
+from gossiprec.emulation.assembly.summed_answers import coordinator_inbox
 from gossiprec.emulation.estimate.memory import (
     MemoryInputs,
     check_disk,
