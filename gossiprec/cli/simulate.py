@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
     from gossiprec.scenario import Scenario
 
 
+@dataclass(frozen=True)
+class SimulateOptions(OutputOptions):
+    """The options of output, and those of ``--dry-run``."""
+
+    dry_run: bool
+    calibrate: float
+
+
 @click.command()
 @SAFE_CSV
 @click.argument("scenario", metavar="SCENARIO", shell_complete=complete_files)
@@ -53,18 +62,16 @@ if TYPE_CHECKING:
 @JSON_SUMMARY
 @QUIET
 @click.pass_context
-@collect_options(OutputOptions)
+@collect_options(SimulateOptions)
 def simulate(
     context: click.Context,
-    output: OutputOptions,
+    output: SimulateOptions,
     /,
     scenario: str,
     overrides: tuple[str, ...],
     out: Path | None,
     overwrite: bool,
     track: tuple[str, ...],
-    dry_run: bool,
-    calibrate: float,
     **short: str | int | None,
 ) -> None:
     """Run the scenario file SCENARIO; - reads it from standard input.
@@ -87,11 +94,11 @@ def simulate(
     for note in () if output.quiet else describe_ineffective_options(loaded):
         click.echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
-    if dry_run:
+    if output.dry_run:
         from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 
         tracker_factories(track)
-        _print_estimate(loaded, path, output, calibrate)
+        _print_estimate(loaded, path, output)
         return
     run = run_scenario(loaded, path, overwrite=overwrite, track=track, quiet=output.quiet)
     context.exit(finish_run(run, output, plots=loaded.plots))
@@ -115,7 +122,7 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
     return (f"{keys[name]}={value}" for name, value in short.items() if value is not None)
 
 
-def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions, calibrate: float) -> None:
+def _print_estimate(scenario: Scenario, path: Path, output: SimulateOptions) -> None:
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.base.mapped_file import free_bytes
     from gossiprec.cli import summary_text
@@ -124,10 +131,10 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions, calib
 
     with progress_display(quiet=output.quiet) as progress:
         estimate = estimate_run(scenario, progress, kept_kernels=True)
-        if calibrate:
+        if output.calibrate:
             from gossiprec.emulation.run.calibration import with_calibration  # torch
 
-            estimate = with_calibration(scenario, estimate, progress, calibrate)
+            estimate = with_calibration(scenario, estimate, progress, output.calibrate)
     facts: dict[str, Any] = {
         **estimate.sizes,
         "counts": estimate.count_accuracy,
