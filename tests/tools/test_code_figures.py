@@ -1,5 +1,7 @@
 """The figures of the code: each count on a tree made for it."""
 
+from pathlib import Path
+
 import pytest
 
 from tools.code_figures import code_lines, measure_tree
@@ -51,3 +53,11 @@ def test_each_figure_finds_what_it_counts(tree):
     assert figures.cycles == [["gossiprec.one", "gossiprec.two"]]  # not through what type checks alone import
     assert figures.counts()["modules"] == 5
     assert figures.counts()["small_modules"] == 4
+
+
+@pytest.mark.slow
+def test_the_house_keeps_to_its_limits():
+    found = measure_tree(Path(__file__).resolve().parents[2])
+    assert found.long_functions == found.cycles == []
+    assert found.repeated_classes == {}
+    assert len(found.many_parameters) <= 5, found.many_parameters
