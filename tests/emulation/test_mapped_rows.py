@@ -79,7 +79,7 @@ def test_a_mapped_run_is_resumed_with_its_state_in_files(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_run_waits_until_a_checkpoint_of_mapped_rows_is_written(tmp_path, monkeypatch):
-    from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
+    from gossiprec.emulation.run.report_actions import CheckpointWriter
 
     left = []
     start = CheckpointWriter.start_if_due
