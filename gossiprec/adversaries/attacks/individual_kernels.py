@@ -87,7 +87,7 @@ def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scor
     """Stand in for the model's: fill `scores` of the queries on a kept vector ``[user | items | shared]``.
 
     The user row begins at ``user[user_at]``, the shared weights at ``shared[shared_at]``: arguments of their own, so
-    that the compiler knows constants. `queries` is a KeptQueries.
+    that the compiler knows constants. `queries` is a KeptQueries. `scores` has room for `dim` more numbers.
     """
     raise NotImplementedError
 
@@ -188,25 +188,24 @@ def fill_relevance(scores, n, queries, scratch, found):
         found[r] = compute_relevance(rules[r], thresholds[r], scores[:n], scores[n:], scratch)
 
 
-def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, sizes):
-    """Show each receiver among the adversaries the models that it is about to merge.
+class ObserverRoom(NamedTuple):
+    """The working arrays of a thread, and the latest relevance, shape (n_momenta, n_rules, n_adversaries, n_users)."""
 
-    Parameters
-    ----------
-    seen, queries, kept, fictive, sizes : Receptions, AdversaryQueries, ObserverMemory, FictiveState, Sizes
-        Items of queries are places among the adversary's kept items; `recipe` is of :func:`fit_user`.
-    hides : ndarray of bool, shape (n_nodes,), or None
-        Whether nodes hide their user row, which then is not read; the machine code for None has no such branch.
-    latest : ndarray of float32, shape (n_momenta, n_rules, n_adversaries, n_users)
-    """
-    mode = swap_float_mode(NO_DENORMALS)
+    scores: F32
+    scratch: F32
+    fresh: F32
+    wide: F32
+    own: F32
+    latest: F32
+
+
+def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
+    """Show the receivers of tasks what they are about to merge (:func:`observe_individuals`); counts no arrays."""
     dim = length(sizes.dims)
     rows, columns, n_users = seen.rows, seen.columns, sizes.n_users
+    scores, own, latest = room.scores, room.own, room.latest
     shared = n_users * dim + sizes.n_items * length(sizes.item_dims)
     width, zero = np.int64(dim), np.int64(0)  # no constants for `score_kept_rows`: its sums keep their order
-    scores, scratch = np.empty(longest_query(queries), float32), np.empty(SCRATCH, float32)
-    fresh, own = np.zeros(max(kept.lengths), float32), np.zeros(dim + sizes.n_shared, float32)
-    wide = np.zeros(max(kept.lengths), float32)
     for task in seen.tasks:
         a = kept.adversary_of[columns.node[task]]
         if a < 0:
@@ -232,13 +231,13 @@ def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, siz
             if hides is not None:  # noqa: SIM102 - the compiler removes only a line of this form
                 if hidden and fictive.due[a] <= seen.time_of[message]:
                     fit_user(a, rows, row, seen.time_of[message], fictive, recipe, sizes)
-            load_kept_model(fresh, mine, rows, row, victim, hidden, sizes)
+            load_kept_model(room.fresh, mine, rows, row, victim, hidden, sizes)
             place = 0
             for b in range(len(kept.momenta)):
-                vector = fresh[:size]
+                vector = room.fresh[:size]
                 if kept.momenta[b] > 0.0:
-                    blend_kept_model(kept, a, message, b, place, vector, wide)
-                    vector = wide[:size]
+                    blend_kept_model(kept, a, message, b, place, vector, room.wide)
+                    vector = room.wide[:size]
                     place += 1
                 if not hidden:
                     score_kept_rows(vector, vector, zero, vector, tail, query, width, scores)
@@ -246,7 +245,27 @@ def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, siz
                     score_kept_rows(vector, own, zero, own, width, query, width, scores)
                 else:
                     score_kept_rows(vector, fictive.users[a], zero, vector, tail, query, width, scores)
-                fill_relevance(scores[:count], n, queries, scratch, latest[b, :, a, victim])
+                fill_relevance(scores[:count], n, queries, room.scratch, latest[b, :, a, victim])
+
+
+def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, sizes):
+    """Show each receiver among the adversaries the models that it is about to merge.
+
+    Parameters
+    ----------
+    seen, queries, kept, fictive, sizes : Receptions, AdversaryQueries, ObserverMemory, FictiveState, Sizes
+        Items of queries are places among the adversary's kept items; `recipe` is of :func:`fit_user`.
+    hides : ndarray of bool, shape (n_nodes,), or None
+        Whether nodes hide their user row, which then is not read; the machine code for None has no such branch.
+    latest : ndarray of float32, shape (n_momenta, n_rules, n_adversaries, n_users)
+    """
+    mode, longest = swap_float_mode(NO_DENORMALS), max(kept.lengths)
+    room = ObserverRoom(
+        np.empty(longest_query(queries) + length(sizes.dims), float32), np.empty(SCRATCH, float32),
+        np.zeros(longest, float32), np.zeros(longest, float32),
+        np.zeros(length(sizes.dims) + sizes.n_shared, float32), latest,
+    )  # fmt: skip
+    observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes)
     swap_float_mode(mode)
 
 
@@ -330,4 +349,5 @@ class _Specialised(NamedTuple):
 def specialise_kernels(kind: type[ModelKernels]) -> _Specialised:
     """Return the loops with the model's own functions in place."""
     own = {"score_kept_rows": kind.score_kept, "fit_user": kind.fit_user}
-    return _Specialised(specialise(observe_individuals, **own), specialise(fit_users, **own))
+    observe = specialise(observe_individuals, observe_tasks=specialise(observe_tasks, borrow, **own))
+    return _Specialised(observe, specialise(fit_users, fit_user=kind.fit_user))

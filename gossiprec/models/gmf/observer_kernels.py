@@ -38,13 +38,13 @@ class LossRecipe(NamedTuple):
     summed: bool
 
 
-@inline
+@borrow
 def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
     """Fill `scores` from a kept vector ``[user | items | h | b]``, with any user row and shared weights.
 
-    All kept items are scored, in the same order.
+    All kept items are scored, in the same order. The `dim` numbers after the scores are working memory.
     """
-    mixed = np.empty(dim, float32)
+    mixed = scores[len(queries.items) : len(queries.items) + dim]
     for k in range(dim):
         mixed[k] = user[user_at + k] * shared[shared_at + k]
     bias = shared[shared_at + dim]
