@@ -11,6 +11,8 @@ One JSON line for each figure; the last line names the machine. Parts:
 - ``studies``: a folder of the given numbers of finished runs. Wall seconds, without the start of Python, of the first
   ``study`` (all runs are found, the table is written), of ``resume`` (the same again), ``table``, ``report``, ``runs``
   and ``diff``, and of ``study`` after one run was broken, which runs again.
+- ``memory``: 50 nodes, all of which attack, for 24 virtual hours of a wake per minute: the resident set after 10 to
+  100 % of the local updates, in MiB, and the checkpoints (one every ``--minutes``): number, size, share of the time.
 - ``workers``: tiny runs on two workers, processes of this machine and of Ray: ``overhead_s_per_run`` is the time of a
   worker between the ends of the first runs and the last that its runs do not account for, per run.
 """
@@ -35,11 +37,12 @@ from common import emit, say
 
 ROOT = Path(__file__).resolve().parents[1]
 N_NODES, FANOUT, N_SEEDS = 1000, 3, 10
+GOSSIP: dict[str, Any] = {"name": "rand-gossip", "fanout": FANOUT, "view": {"size": FANOUT}, "wakes": 10}
 SMALL = {
     "name": "long", "seed": 1, "plots": False,
     "dataset": {"name": "synthetic", "users": 50, "items": 60, "interactions": 1000, "split": {"name": "published"}},
     "model": {"name": "gmf", "dim": 4},
-    "protocol": {"name": "rand-gossip", "fanout": FANOUT, "view": {"size": FANOUT}, "wakes": 10},
+    "protocol": GOSSIP,
     "evaluate": {"every": 5, "metrics": ["hr@5"]},
 }  # fmt: skip
 
@@ -253,8 +256,48 @@ def workers_part(options: argparse.Namespace) -> None:
             )  # fmt: skip
 
 
+def memory_part(options: argparse.Namespace) -> None:
+    """Run a small network for 24 virtual hours, and print the resident set on the way."""
+    from gossiprec import simulate
+
+    class Resident:
+        """A progress that keeps the resident set at some shares of the local updates."""
+
+        def __init__(self) -> None:
+            self.mib: dict[int, float] = {}
+
+        def phase(self, text: str) -> None:
+            """Do nothing."""
+
+        note = phase
+
+        def tick(self, status: Any) -> None:
+            """Keep the resident set."""
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            for percent in (10, 25, 50, 75, 100):
+                if status.updates >= percent / 100 * status.total_updates and percent not in self.mib:
+                    self.mib[percent] = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    attack = {"name": "cda", "who": "single", "community_size": 5, "momentum": 0.9, "reference_items": 20}
+    wakes, seen = options.wakes, Resident()
+    clock = {
+        "protocol": {**GOSSIP, "wakes": wakes},
+        "evaluate": {"every": 60, "metrics": ["hr@5"]},
+    }
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        scenario = {**SMALL, **clock, "observers": [attack], "checkpoint": {"minutes": options.minutes}}
+        done = simulate(scenario, out=Path(name) / "run", progress=seen)
+        assert done.summary is not None
+        written: dict[str, Any] = done.summary.get("checkpoints", {})
+        emit(
+            part="memory", wakes=wakes, messages=done.summary["messages"], wall_s=done.summary["wall_seconds"],
+            resident_mib=seen.mib, last_over_first=seen.mib[100] / seen.mib[10], **written,
+            checkpoints_share=done.summary["seconds"].get("checkpoints", 0.0) / done.summary["wall_seconds"],
+        )  # fmt: skip
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "log": log_part, "studies": studies_part, "workers": workers_part,
+    "log": log_part, "studies": studies_part, "workers": workers_part, "memory": memory_part,
 }  # fmt: skip
 
 
@@ -267,6 +310,8 @@ def main() -> None:
     parser.add_argument("--messages", type=numbers, default=[1_000_000, 4_000_000, 16_000_000])
     parser.add_argument("--runs", type=numbers, default=[1000, 10_000])
     parser.add_argument("--workers-runs", type=int, default=100)
+    parser.add_argument("--wakes", type=int, default=24 * 60)
+    parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--folder", type=Path, help="on a disk with room; a temporary folder by default")
     options = parser.parse_args()
     for part in options.parts:
