@@ -92,6 +92,11 @@ def test_a_run_without_earlier_ones_has_a_time_and_only_then_is_computed(monkeyp
     scenario = load_scenario(tiny(executor={"name": "reference"}))
     estimate = estimate_run(scenario)
     assert with_calibration(scenario, estimate, None, 0.0) is estimate
+    rare = load_scenario(
+        tiny(executor={"name": "reference"}), ["evaluate.every=50"]
+    )  # one report, at the end
+    short = with_calibration(rare, estimate_run(rare), None, 1.0).duration
+    assert 0.0 < short.low < short.seconds < short.high
     found = with_calibration(scenario, estimate, None, 2.0).duration
     assert found.low < found.seconds < found.high
     assert "of 6 rounds, computed now" in found.by

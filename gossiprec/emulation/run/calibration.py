@@ -104,7 +104,8 @@ def calibrate(
     parts = [PartTimes(*json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
     if not parts:
         return None
-    return predict_from_parts(parts, length[1], scenario.evaluate.reports_up_to(length[1]))
+    reports = max(1, scenario.evaluate.reports_up_to(length[1]))  # a run ends with a report
+    return predict_from_parts(parts, length[1], reports)
 
 
 def run_length(scenario: Scenario) -> tuple[str, int] | None:
