@@ -54,6 +54,8 @@ class MovedWarning(FutureWarning):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known name, or an empty string.
 
+    If no spelling is near, it is one that `name` shortens (``lr``: learning_rate) or lengthens (``dimension``: dim).
+
     Parameters
     ----------
     name : str
@@ -61,9 +63,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     known : iterable of str
         The allowed names.
     """
-    near = difflib.get_close_matches(name, list(known))
+    names = list(known)
+    near = difflib.get_close_matches(name, names)
     near.sort(key=lambda other: sorted(other) != sorted(name))  # exchanged letters are the likeliest mistake
+    near = near or [other for other in names if _shortens(name, other) or _shortens(other, name)]
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _shortens(short: str, name: str) -> bool:
+    """Return whether `short` is the first letters of a name, at least three, or those of its words."""
+    initials = "".join(word[:1] for word in name.split("_"))
+    return (len(short) >= 3 and name.startswith(short)) or (len(short) >= 2 and short == initials)
 
 
 PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.measures import MEASURES
 
 # text appended to the minimal scenario (from line 7 on) -> the one line the user reads
@@ -171,3 +171,12 @@ def test_a_flood_of_problems_is_cut_short(load, minimal):
 def test_a_name_that_is_no_folder_name_is_refused(load, minimal, name):
     with pytest.raises(ScenarioError, match=r"x\.yaml:1: name: "):
         load(minimal.replace("tiny", f'"{name}"'))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("lr", "learning_rate"), ("dimension", "dim"), ("optim", "optimizer"), ("optimiser", "optimizer"), ("d", None)],
+)  # fmt: skip
+def test_short_and_written_out_names_are_understood(name, meant):
+    told = did_you_mean(name, ["dim", "learning_rate", "optimizer"])
+    assert told == (f"; did you mean {meant!r}?" if meant else "")
