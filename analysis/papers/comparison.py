@@ -205,7 +205,7 @@ class Comparison:
 
     @property
     def reporting_points(self) -> tuple[str, ...]:
-        """Reporting points at which methods are compared (:mod:`analysis.papers.comparison`)."""
+        """Reporting points at which methods are compared (*looks*)."""
         return LAST, self.point_at_printed_value, BEST
 
     def tables_of_setting(self, setting: str) -> tuple[str, ...]:

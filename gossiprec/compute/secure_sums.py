@@ -1,7 +1,7 @@
 """Secure sums of a round's answers: fixed-point numbers modulo 2^k, with masks that cancel.
 
 Masks cancel, so a sum is the same without them. They are computed to show that the protocol gives the sum, and what it
-costs (:mod:`gossiprec.compute.secure_sums`).
+costs (:class:`Masks`).
 """
 
 from __future__ import annotations

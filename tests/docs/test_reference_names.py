@@ -77,3 +77,14 @@ def is_described(path, objects):
 def test_every_name_that_is_imported_is_described(source, described):
     paths = {f"{module}.{name}" for code in SOURCES[source] for module, name in imported(code)}
     assert not sorted(path for path in paths if not is_described(path, described))
+
+
+def test_no_module_sends_its_readers_to_itself():
+    """As a reference does to a module that was merged into the one that names it."""
+    own = []
+    for folder in ("gossiprec", "analysis"):
+        for path in (ROOT / folder).rglob("*.py"):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            if re.search(rf":mod:`~?{re.escape(name)}`", path.read_text()):
+                own.append(name)
+    assert own == []

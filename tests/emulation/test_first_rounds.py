@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,13 +109,16 @@ def test_a_run_without_earlier_ones_has_a_time_and_only_then_is_computed(monkeyp
     assert with_calibration(scenario, estimate_run(scenario), None, 2.0).duration.by == known.duration.by
 
 
-def test_a_run_that_fails_in_its_first_round_has_no_time(monkeypatch):
+def test_a_run_that_fails_in_its_first_round_has_no_time_and_says_so(monkeypatch):
     scenario = load_scenario(tiny())
     monkeypatch.setattr(
         calibration, "shortened", lambda *_: {"name": "no scenario", "protocol": {}, "evaluate": {}}
     )
     estimate = estimate_run(scenario)
-    assert with_calibration(scenario, estimate, None, 1.0) is estimate
+    notes = []
+    progress = SimpleNamespace(phase=lambda text: None, note=notes.append)
+    assert with_calibration(scenario, estimate, progress, 1.0) is estimate
+    assert [note.partition(",")[0] for note in notes] == ["the first round failed or took over 15 s"]
 
 
 def test_of_each_kind_of_a_study_the_largest_run_is_computed_and_others_follow_by_work(monkeypatch):

@@ -471,7 +471,7 @@ def build_execution_plan(
     wave, cost : ndarray of int32 and float64, shape (n_tasks,)
         Of each task; within a wave the costliest come first.
     pool_deliveries : ndarray of int32, shape (n_pool_deliveries, 5)
-        Pool deliveries as the planner's loop writes them (:mod:`gossiprec.compute.plan.program`).
+        Pool deliveries as the planner's loop writes them (:mod:`gossiprec.compute.plan.planner_loop`).
     waves : range
         All waves of the plan.
     """

@@ -103,6 +103,11 @@ def calibrate(
             printed = (slow.stdout or b"").decode()
     parts = [PartTimes(*json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
     if not parts:
+        if progress:
+            progress.note(
+                f"the first round failed or took over {LIMIT_S * seconds:g} s, so it predicts no time; run without "
+                "--dry-run to see why, or set --calibrate higher"
+            )
         return None
     reports = max(1, scenario.evaluate.reports_up_to(length[1]))  # a run ends with a report
     return predict_from_parts(parts, length[1], reports)
@@ -117,7 +122,7 @@ def run_length(scenario: Scenario) -> tuple[str, int] | None:
 def shortened(scenario: Scenario, estimate: RunEstimate) -> dict[str, Any]:
     """Return a scenario with one report, at its end, and nothing that happens at later rounds."""
     plain: dict[str, Any] = json.loads(json.dumps(scenario.resolved()))
-    for section in ("stop", "change", "changes"):
+    for section in ("stop", "changes"):
         plain.pop(section, None)
     plain["evaluate"] |= {"also": None, "keep": None}
     plain["checkpoint"] = {"minutes": None}

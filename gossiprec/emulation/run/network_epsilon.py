@@ -189,7 +189,7 @@ def network_epsilon(
     References
     ----------
     V. Feldman, T. Zrnic, "Individual privacy accounting via a Renyi filter", NeurIPS 2021 (a divergence bounded on
-    every path); for the linear bound :mod:`gossiprec.emulation.run.network_epsilon`.
+    every path); for the linear bound see :func:`update_exposures`.
     """
     run = open_run(path)
     scenario = comparable_scenario(run)
