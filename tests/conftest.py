@@ -1,8 +1,11 @@
 """Settings of all tests."""
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 
 # Workers fill the cores. If torch and BLAS divide products of small matrices among threads that wait for each other,
 # tests of torch take three times the processor time. Tests that are about such threads choose their number themselves.
@@ -14,6 +17,11 @@ os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
 # Dry runs of tests compute no first rounds, unless a test says so.
 os.environ.setdefault("GOSSIPREC_CALIBRATE", "0")
+
+# Runs of tests leave no rates in the user's cache folder. Workers and other child processes inherit the folder.
+if "GOSSIPREC_RATES" not in os.environ:
+    os.environ["GOSSIPREC_RATES"] = tempfile.mkdtemp(prefix="gossiprec-rates-")
+    atexit.register(shutil.rmtree, os.environ["GOSSIPREC_RATES"], ignore_errors=True)
 
 # Each worker has one core, so its runs are not divided among threads: that is 15 % of the processor time of a tiny run.
 if os.environ.get("PYTEST_XDIST_WORKER") and hasattr(os, "sched_setaffinity"):

@@ -5,7 +5,8 @@ import resource
 
 import pytest
 
-from gossiprec.base.machine import available_bytes, processor_name, usable_cores
+from gossiprec.base.machine import available_bytes, cache_dir, processor_name, usable_cores
+from gossiprec.emulation.estimate.timing import RATES
 
 GIB = 2**30
 INACTIVE = 3 * 2**20
@@ -94,3 +95,7 @@ def test_a_limit_of_the_process_counts(limit, entry, tmp_path, monkeypatch):
     )
     taken = {"proc/self/status": f"Name:\tpython\n{entry}:\t 1048576 kB\n"}
     assert available_bytes(system(tmp_path, "", taken)) == 2 * GIB
+
+
+def test_runs_of_tests_leave_the_rates_of_the_user_alone():
+    assert cache_dir() not in RATES.path.parents

@@ -247,7 +247,7 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monke
 
 
 def test_a_dry_run_says_how_long_it_will_take_by_earlier_runs(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("GOSSIPREC_RATES", str(tmp_path / "cache"))
     asked = ("simulate", SMOKE, *QUICK, "--executor", "reference", "--dry-run")
     assert "time          unknown (no comparable run on this machine yet)" in invoke(capsys, *asked)[1]
     quick(capsys, tmp_path, "--executor", "reference")

@@ -1,7 +1,6 @@
 """The time of a run from its first rounds."""
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +9,12 @@ from gossiprec.emulation import estimate_run
 from gossiprec.emulation.estimate import timing
 from gossiprec.emulation.run import calibration
 from gossiprec.emulation.run.calibration import (
-    ATTACK_GROWTH,
-    ERROR,
+    FASTER,
+    FIRST_ROUNDS,
+    GROWTH_OF_COSTS,
+    LOADED,
+    SLOWER,
+    FirstRounds,
     PartTimes,
     compute_parts,
     predict_from_parts,
@@ -27,41 +30,68 @@ from tests.emulation.tiny_runs import tiny
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("GOSSIPREC_RATES", str(tmp_path / "cache"))
     monkeypatch.setattr(calibration, "waiting_share", lambda: 1.0)
+
+
+def predicted(parts, rounds, reports, waiting=1.0):
+    return predict_from_parts(FirstRounds(parts, 4.0, waiting), rounds, reports)
 
 
 def test_rounds_reports_and_first_use_are_extrapolated_each_by_its_number():
     parts = [PartTimes(1, 3.0, 0.5, 1.0, 2.0), PartTimes(10, 5.0, 0.1, 0.4, 0.2)]
-    found = predict_from_parts(parts, rounds=100, reports=10)
-    steady = 2.0 + 0.5 * 100 + 10 * 0.1
+    found = predicted(parts, rounds=100, reports=10)
+    rounds = 0.5 * 100 + 10 * 0.1 + 0.4
     first_use = (3.0 - 0.5) + (0.5 - 0.1) + (1.0 - 0.4)
-    assert found.seconds == pytest.approx(steady + 10 * 0.4 + first_use)
-    assert found.low == pytest.approx((steady + 0.4) / ERROR)
-    assert found.high == pytest.approx((steady + 0.4 + 9 * ATTACK_GROWTH * 0.4 + first_use) * ERROR)
+    assert found.seconds == pytest.approx(2.0 + rounds + 9 * 0.4 + first_use)
+    assert found.low == pytest.approx((0.2 + rounds + 9 * 0.4) / FASTER)
+    high = 2.0 + rounds + 9 * GROWTH_OF_COSTS * 0.4 + first_use
+    assert found.high == pytest.approx(high * LOADED * SLOWER)
     assert "10 of 100 rounds" in found.by
 
 
 def test_what_every_part_needs_does_not_grow_with_the_rounds_at_the_lower_end():
     """Half a second for any part, and a hundredth for a round: 500 rounds take 5.5 s, not half as much per round."""
     parts = [PartTimes(n, 0.5 + 0.01 * n, 0.0, 0.0, 0.0) for n in (1, 2, 10)]
-    found = predict_from_parts(parts, rounds=500, reports=1)
-    assert found.low == pytest.approx(0.01 * 500 / ERROR)
+    found = predicted(parts, rounds=500, reports=1)
+    assert found.low == pytest.approx(0.01 * 500 / FASTER)
     assert found.high > 0.06 * 500
-    assert found.low < 5.5 < found.seconds < found.high
+    assert found.low < 5.5 < found.high
 
 
-def test_a_run_may_be_faster_than_its_first_rounds_on_a_busy_machine(monkeypatch):
-    parts = [PartTimes(n, 0.1 * n, 0.0, 0.0, 1.0) for n in (1, 2, 10)]
-    quiet = predict_from_parts(parts, rounds=50, reports=5)
-    monkeypatch.setattr(calibration, "waiting_share", lambda: 3.0)
-    assert predict_from_parts(parts, rounds=50, reports=5) == replace(quiet, low=quiet.low / 3)
+def test_costs_that_grew_from_part_to_part_grow_on_up_to_a_limit():
+    def highest(power, rounds=160):
+        parts = [PartTimes(n, 0.1 * n, 0.0, 0.2 * n**power, 0.0) for n in (1, 4, 16)]
+        return predicted(parts, rounds, 11).high
+
+    even, root, linear = (highest(power) - highest(power, 16) for power in (0.0, 0.5, 1.0))
+    assert even < root < linear
+    assert linear == pytest.approx((144 * 0.1 + 10 * GROWTH_OF_COSTS * 3.2) * LOADED * SLOWER)
+    rising, steady = (
+        predicted([PartTimes(n, 0.1 * n**power, 0.0, 0.0, 0.0) for n in (1, 4, 16)], 64, 1)
+        for power in (1.5, 1.0)
+    )
+    assert rising.high == pytest.approx(steady.high * 4**0.5 * 16**0.5)
+
+
+def test_a_run_may_have_the_machine_for_itself_or_the_same_load_again():
+    """Its threads waited for two thirds of the time; a busier machine at the time of the run is not to be known."""
+
+    def found(busy, waiting):
+        return predicted([PartTimes(n, 0.1 * n, 0.0, 0.0, 1.0, busy) for n in (1, 2, 10)], 50, 5, waiting)
+
+    quiet, shared = found(1.0, 1.0), found(1 / 3, 3.0)
+    assert shared.seconds == pytest.approx(quiet.seconds / 3**0.5)
+    assert shared.low == pytest.approx(quiet.low / 3)
+    assert shared.high == pytest.approx(quiet.high / LOADED)
+    assert found(0.25, 1.0).low == pytest.approx(quiet.low / 2), (
+        "such a load would be in the mean of a minute"
+    )
+    assert quiet.high / quiet.low < 5
 
 
 def test_one_part_includes_the_loading_of_kernels_so_that_its_range_begins_lower():
-    one, two = (
-        predict_from_parts([PartTimes(1, 3.0, 0.1, 0.0, 1.0)] * n, rounds=50, reports=5) for n in (1, 2)
-    )
+    one, two = (predicted([PartTimes(1, 3.0, 0.1, 0.0, 1.0)] * n, rounds=50, reports=5) for n in (1, 2))
     assert one.low < two.low / 3
     assert one.seconds == two.seconds
 
@@ -83,8 +113,10 @@ def test_a_scenario_is_calibrated_without_what_happens_later():
 def test_parts_get_longer_up_to_the_whole_run_and_leave_no_rates():
     scenario = load_scenario(tiny(executor={"name": "reference"}))
     plain = shortened(scenario, estimate_run(scenario))
-    assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=60.0)] == [1, 2, 6]
-    assert timing._read() == {}
+    parts = list(compute_parts(plain, "wakes", 6, seconds=60.0))
+    assert [part.rounds for part in parts] == [1, 2, 6]
+    assert all(0.0 < part.busy <= 1.0 for part in parts)
+    assert timing.RATES.read() == {}
     assert [part.rounds for part in compute_parts(plain, "wakes", 6, seconds=1e-6)] == [1, 2]
 
 
@@ -101,6 +133,21 @@ def test_a_run_without_earlier_ones_has_a_time_and_only_then_is_computed(monkeyp
     found = with_calibration(scenario, estimate, None, 2.0).duration
     assert found.low < found.seconds < found.high
     assert "of 6 rounds, computed now" in found.by
+
+    compute = calibration._computed
+    monkeypatch.setattr(calibration, "_computed", lambda *_: pytest.fail("the rounds are known"))
+    again = load_scenario(tiny(executor={"name": "reference"}), ["seed=9", "name=other", "evaluate.every=3"])
+    known = with_calibration(again, estimate_run(again), None, 2.0).duration
+    assert known.by == found.by.replace("now", "earlier")
+    assert known.seconds < found.seconds, "fewer reports"
+    asked = []
+    monkeypatch.setattr(calibration, "_computed", lambda order: asked.append(order) or [])
+    wider = load_scenario(tiny(executor={"name": "reference"}), ["model.dim=16"])
+    with_calibration(wider, estimate_run(wider), None, 2.0)
+    with_calibration(again, estimate_run(again), None, 3.0)
+    assert [order["seconds"] for order in asked] == [2.0, 3.0]
+    monkeypatch.setattr(calibration, "_computed", compute)
+    assert len(FIRST_ROUNDS.here()) == 1
 
     timing.record_timing(estimate.kind, timing.RunTiming(estimate.work, 20.0, 1))
     known = estimate_run(scenario)

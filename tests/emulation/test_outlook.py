@@ -1,7 +1,6 @@
 """What ``--dry-run`` says of a run: against what the run then is, and without the work of setting one up."""
 
 import json
-import platform
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +60,7 @@ WORLDS = {
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """Rates of these runs go nowhere else, and no other runs have been."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("GOSSIPREC_RATES", str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
@@ -240,7 +239,7 @@ def test_kinds_that_ran_last_are_kept(monkeypatch):
     monkeypatch.setattr(timing, "MOST_KINDS", 2)
     for kind in ("a", "b", "a", "c"):
         timing.record_timing(kind, timing.RunTiming(1e6, 1.0, 1))
-    (kept,) = timing._read().values()
+    (kept,) = timing.RATES.read().values()
     assert {kind: len(found) for kind, found in kept.items()} == {"a": 2, "c": 1}
 
 
@@ -280,7 +279,7 @@ DAMAGED = ("", "[1]", '{"HOST": 3}', '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"]
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_file_of_rates_is_as_good_as_none(text):
-    path = timing._file()
+    path = timing.RATES.path
     path.parent.mkdir(parents=True)
     told = text.replace("HOST", timing.platform.node()).replace('"KIND"', json.dumps(KIND))
     path.write_text(told)
@@ -291,7 +290,7 @@ def test_a_damaged_file_of_rates_is_as_good_as_none(text):
 
 def test_a_cache_that_cannot_be_written_to_is_no_matter(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("GOSSIPREC_RATES", str(tmp_path / "file"))
     timing.record_timing(KIND, timing.RunTiming(1.0, 1.0, 1))
     assert timing.predict_duration(KIND, 1.0, threads=1) is None
 
@@ -302,11 +301,11 @@ def test_runs_that_end_at_once_leave_all_their_rates():
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(note, range(32))) == [None] * 32
-    assert len(timing._read()[timing.platform.node()]) == 32
+    assert len(timing.RATES.read()[timing.platform.node()]) == 32
 
 
 def test_a_cache_that_cannot_be_written_to_keeps_nothing_and_hurts_nobody():
-    timing._file().mkdir(parents=True)  # a folder in the way
+    timing.RATES.path.mkdir(parents=True)  # a folder in the way
     timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
     assert timing.predict_duration(KIND, 1e6, threads=1) is None
 
@@ -316,7 +315,7 @@ def test_the_effort_of_an_estimate_does_not_grow_with_the_records(monkeypatch):
     predict = timing._predict
     monkeypatch.setattr(timing, "_predict", lambda *known: calls.append(len(known[0])) or predict(*known))
     rates = {f"fused gmf None p{n} o": [timing.RunTiming(1e6, 10.0, 1)] * 3 for n in range(300)}
-    monkeypatch.setattr(timing, "_read", lambda: {platform.node(): rates})
+    monkeypatch.setattr(timing.TimesFile, "here", lambda _: rates)
     assert timing.predict_duration("fused gmf None p1 o", 2e6, 1) is not None
     assert len(calls) <= 1 + 2 * timing.MOST_JUDGED
     assert max(calls[1:]) < timing.MOST_JUDGED

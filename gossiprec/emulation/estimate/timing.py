@@ -1,21 +1,21 @@
 """The speed of earlier runs on this machine, and the predicted duration of another run.
 
-Each complete run leaves its work and its seconds in ``rates.json`` of the cache folder, next to the compiled kernels.
+Each complete run leaves its work and its seconds in ``rates.json`` of the cache folder, next to the compiled kernels,
+or of the folder that the environment names in ``GOSSIPREC_RATES``.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import platform
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import PositiveFloat, PositiveInt, TypeAdapter
@@ -65,8 +65,59 @@ class RunTiming(NamedTuple):
     threads: PositiveInt
 
 
+Times = TypeVar("Times")
 _PAUSED: list[bool] = []
-_RATES = TypeAdapter(dict[str, dict[str, list[RunTiming]]])
+
+
+@dataclass(frozen=True)
+class TimesFile(Generic[Times]):
+    """A file of times by machine and key, which processes share.
+
+    Attributes
+    ----------
+    name : str
+    adapter : TypeAdapter
+        Of the whole file.
+    """
+
+    name: str
+    adapter: TypeAdapter[dict[str, dict[str, Times]]]
+
+    @property
+    def path(self) -> Path:
+        """The file: in the folder ``GOSSIPREC_RATES``, or in the cache folder."""
+        return Path(os.environ.get("GOSSIPREC_RATES") or cache_dir()) / self.name
+
+    def read(self) -> dict[str, dict[str, Times]]:
+        """Return all times; empty if the file is missing, damaged, or could be another user's."""
+        with suppress(OSError, ValueError):
+            if not why_replaceable(self.path):
+                return self.adapter.validate_json(self.path.read_bytes())
+        return {}
+
+    def here(self) -> dict[str, Times]:
+        """Return the times of this machine by key."""
+        return self.read().get(platform.node(), {})
+
+    def put(self, key: str, value: Callable[[Times | None], Times]) -> None:
+        """Store ``value(old)``, unless the folder is not writable, belongs to another user, or stays locked.
+
+        The :data:`MOST_KINDS` keys of a machine that were stored last are kept.
+        """
+        if why_replaceable(self.path):
+            return
+        with suppress(OSError, NotImplementedError, Timeout, ResourceError):
+            self.path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            with FileLock(self.path.with_suffix(".lock"), timeout=TIMEOUT_S):
+                times = self.read()
+                kinds = times.setdefault(platform.node(), {})
+                kinds[key] = value(kinds.pop(key, None))  # last
+                for oldest in list(kinds)[:-MOST_KINDS]:
+                    del kinds[oldest]
+                replace_file(self.path, self.adapter.dump_json(times))
+
+
+RATES = TimesFile("rates.json", TypeAdapter(dict[str, dict[str, list[RunTiming]]]))
 
 
 @dataclass(frozen=True)
@@ -102,18 +153,9 @@ def training_work(model: Model, layout: Layout, *, epochs: float, samples: float
 
 
 def record_timing(kind: str, rate: RunTiming) -> None:
-    """Record a run's timing, unless the cache is not writable, belongs to another user, or stays locked."""
-    if _PAUSED or why_replaceable(_file()):
-        return
-    with suppress(OSError, NotImplementedError, Timeout, ResourceError):
-        _file().parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-        with FileLock(_file().with_suffix(".lock"), timeout=TIMEOUT_S):
-            rates = _read()
-            kinds = rates.setdefault(platform.node(), {})
-            kinds[kind] = [*kinds.pop(kind, []), rate][-MOST_KEPT:]  # last
-            for oldest in list(kinds)[:-MOST_KINDS]:
-                del kinds[oldest]
-            replace_file(_file(), json.dumps(rates).encode())
+    """Record a run's timing, if that is possible; see :meth:`TimesFile.put`."""
+    if not _PAUSED:
+        RATES.put(kind, lambda known: [*(known or []), rate][-MOST_KEPT:])
 
 
 @contextmanager
@@ -139,7 +181,7 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     covers parts of a run that do not grow with its work, such as the last scores. Its upper end grows with the
     processes that wait for the machine's cores now.
     """
-    rates = [(name, rate) for name, found in _read().get(platform.node(), {}).items() for rate in found]
+    rates = [(name, rate) for name, found in RATES.here().items() for rate in found]
     found = _predict(rates, kind, work, threads)
     if found is None:
         return None
@@ -238,15 +280,3 @@ def _runs(number: int) -> str:
 def model_and_executor(kind: str) -> list[str]:
     """Return the model and the executor of a kind."""
     return kind.split(" ")[:3]
-
-
-def _file() -> Path:
-    return cache_dir() / "rates.json"
-
-
-def _read() -> dict[str, dict[str, list[RunTiming]]]:
-    """Return the recorded rates by machine and kind; empty if the file is missing or damaged."""
-    with suppress(OSError, ValueError):
-        if not why_replaceable(_file()):
-            return _RATES.validate_json(_file().read_bytes())
-    return {}

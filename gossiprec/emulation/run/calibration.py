@@ -1,10 +1,12 @@
 """The duration of a run, predicted by running its first rounds in a process of their own.
 
 For scenarios of which no comparable run has finished on this machine (:mod:`gossiprec.emulation.estimate.timing`).
+The times of the rounds are remembered, so that the next dry run computes nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import subprocess
@@ -17,9 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import TypeAdapter
+
 from gossiprec.base.errors import GossipRecError
 from gossiprec.emulation.estimate.run_estimate import RunEstimate
-from gossiprec.emulation.estimate.timing import PredictedDuration, no_timings, waiting_share
+from gossiprec.emulation.estimate.timing import PredictedDuration, TimesFile, no_timings, waiting_share
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.scenario import Scenario, load_scenario
@@ -32,12 +36,21 @@ GROWTH = 16.0
 """Most times as many rounds in the next part as in the last one."""
 LEAST_ROUNDS = 8
 """Rounds of a part that may be the last one although it is short: fewer may take longest to begin and end."""
-ERROR = 2.5
-"""Factor of error, either way: on a machine with other work, times of equal runs differ by as much."""
-ERROR_OF_FIRST = 12.0
-"""The same downwards if there was time for one part only, which imports modules and loads kernels."""
-ATTACK_GROWTH = 4.0
-"""Times as long as at the first report that attacks may take at a later one, because they have met more nodes."""
+FASTER, SLOWER = 1.3, 1.5
+"""Factors of error: downwards of the time on a quiet machine, upwards of the time on one with other work."""
+FASTER_THAN_FIRST = 4.0
+"""A further factor downwards if there was time for one part only, which imports modules and loads kernels."""
+LOADED = 5 / 3
+"""Times as long as on a quiet machine that a run may take at least, because other work may begin."""
+LOAD_ERROR = 2.0
+"""Factor by which the load of the moment may exceed the mean of the last minute."""
+GROWTH_OF_COSTS = 4.0
+"""Most times as long as in the last part that rounds, and attacks at reports, may take at the end: they have met more
+nodes."""
+SAFE_POWER = 0.25
+"""Added to the power of rounds with which the cost of attacks has grown."""
+LEAST_MEASURED_S = 0.03
+"""Seconds below which a growth is not measurable."""
 ONCE = ("load", "setup", "communities", "positions")
 """Parts of a run's time that do not grow with its rounds."""
 WIDEST = 12.0
@@ -45,13 +58,28 @@ WIDEST = 12.0
 
 
 class PartTimes(NamedTuple):
-    """Rounds of a part of a run, and seconds of these, of utility and attacks at its report, and of the rest."""
+    """Rounds of a part of a run, and seconds of these, of utility and attacks at its report, and of the rest.
+
+    `busy` is the share of this time that its threads had processors.
+    """
 
     rounds: int
     of_rounds: float
     of_utility: float
     of_attacks: float
     once: float
+    busy: float = 1.0
+
+
+class FirstRounds(NamedTuple):
+    """Times of parts of a run, computed in about `seconds`, and how many times as long the load made them."""
+
+    parts: list[PartTimes]
+    seconds: float
+    waiting: float
+
+
+FIRST_ROUNDS = TimesFile("first_rounds.json", TypeAdapter(dict[str, dict[str, FirstRounds]]))
 
 
 def with_calibration(
@@ -74,7 +102,9 @@ def with_calibration(
 def calibrate(
     scenario: Scenario, estimate: RunEstimate, progress: Progress | None, seconds: float
 ) -> PredictedDuration | None:
-    """Return the duration of a run predicted from its first rounds, which are computed, or None if they fail.
+    """Return the duration of a run predicted from its first rounds, or None if they fail.
+
+    They are computed, unless this was done earlier in as many seconds for this scenario, with any seed and reports.
 
     Parameters
     ----------
@@ -88,29 +118,45 @@ def calibrate(
     length = run_length(scenario)
     if length is None or scenario.executor.shards > 1:
         return None
-    if progress:
-        progress.phase("computing the first rounds, to estimate the time")
-    order = {"scenario": shortened(scenario, estimate), "length": length, "seconds": seconds}
-    program = f"from {__name__} import serve; serve()"
+    plain = shortened(scenario, estimate)
+    key = _key(plain, estimate.sizes.get("threads", 1))
+    found, when = FIRST_ROUNDS.here().get(key), "earlier"
+    if found is None or found.seconds < seconds:
+        if progress:
+            progress.phase("computing the first rounds, to estimate the time")
+        parts, when = _computed({"scenario": plain, "length": length, "seconds": seconds}), "now"
+        if not parts:
+            if progress:
+                progress.note(
+                    f"the first round failed or took over {LIMIT_S * seconds:g} s, so it predicts no time; run without "
+                    "--dry-run to see why, or set --calibrate higher"
+                )
+            return None
+        found = FirstRounds(parts, seconds, waiting_share())
+        FIRST_ROUNDS.put(key, lambda _: found)
+    reports = max(1, scenario.evaluate.reports_up_to(length[1]))  # a run ends with a report
+    return predict_from_parts(found, length[1], reports, when)
+
+
+def _computed(order: Mapping[str, Any]) -> list[PartTimes]:
+    """Return the times of the parts that a process of their own has computed; none if it fails at once."""
     printed = ""
     with suppress(OSError, subprocess.CalledProcessError):
         try:
             printed = subprocess.run(
-                [sys.executable, "-c", program], input=json.dumps(order).encode(), capture_output=True,
-                timeout=LIMIT_S * seconds, check=True,
+                [sys.executable, "-c", f"from {__name__} import serve; serve()"], input=json.dumps(order).encode(),
+                capture_output=True, timeout=LIMIT_S * order["seconds"], check=True,
             ).stdout.decode()  # fmt: skip
         except subprocess.TimeoutExpired as slow:
             printed = (slow.stdout or b"").decode()
-    parts = [PartTimes(*json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
-    if not parts:
-        if progress:
-            progress.note(
-                f"the first round failed or took over {LIMIT_S * seconds:g} s, so it predicts no time; run without "
-                "--dry-run to see why, or set --calibrate higher"
-            )
-        return None
-    reports = max(1, scenario.evaluate.reports_up_to(length[1]))  # a run ends with a report
-    return predict_from_parts(parts, length[1], reports)
+    return [PartTimes(*json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
+
+
+def _key(plain: Mapping[str, Any], threads: int) -> str:
+    """Return a digest of what decides the times of a shortened scenario."""
+    decisive = {key: value for key, value in plain.items() if key not in ("name", "seed")}
+    decisive["evaluate"] = {key: value for key, value in plain["evaluate"].items() if key != "every"}
+    return hashlib.sha256(json.dumps([decisive, threads], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def run_length(scenario: Scenario) -> tuple[str, int] | None:
@@ -131,23 +177,57 @@ def shortened(scenario: Scenario, estimate: RunEstimate) -> dict[str, Any]:
     return plain
 
 
-def predict_from_parts(parts: list[PartTimes], rounds: int, reports: int) -> PredictedDuration:
-    """Return the prediction for numbers of rounds and reports, from parts of a run of which the last is the longest."""
+def predict_from_parts(found: FirstRounds, rounds: int, reports: int, when: str = "now") -> PredictedDuration:
+    """Return the prediction for numbers of rounds and reports, from parts of a run of which the last is the longest.
+
+    Notes
+    -----
+    The low end is the time that the run takes if it has the machine for itself: of the measured times, the share in
+    which the threads had processors. The high end is the largest of three: the measured time, that of a quiet machine
+    times the load then or now, and :data:`LOADED` times that of a quiet machine. Costs that grew from part to part
+    grow on with the same power of the rounds.
+    """
+    parts = found.parts
     first, last = parts[0], parts[-1]
-    pace = steady = last.of_rounds / last.rounds
+    quiet = max(last.busy, 1.0 / (LOAD_ERROR * found.waiting))
+    pace = last.of_rounds / last.rounds
+    steady, rising, worse = quiet * pace, 1.0, min(GROWTH_OF_COSTS, max(1.0, rounds / last.rounds))
     if len(parts) > 2:  # what a part needs at its begin and end does not grow with its rounds
         before = parts[-2]
-        steady = min(pace, max(0.0, last.of_rounds - before.of_rounds) / (last.rounds - before.rounds))
+        gained = quiet * last.of_rounds - before.busy * before.of_rounds
+        steady = min(steady, max(0.0, gained) / (last.rounds - before.rounds))
+        numbers = (before.rounds, last.rounds, rounds)
+        if before.of_rounds > LEAST_MEASURED_S:
+            rising = _growth(numbers, *(p.busy * p.of_rounds / p.rounds for p in parts[-2:]))
+        if before.of_attacks > LEAST_MEASURED_S:
+            worse = _growth(numbers, *(p.busy * p.of_attacks for p in parts[-2:]), more=SAFE_POWER)
     later = 0 if last.rounds == rounds else reports - 1
-    begin = max(part.once for part in parts) + reports * last.of_utility + last.of_attacks
-    high = begin + pace * rounds + later * ATTACK_GROWTH * last.of_attacks
-    middle = begin + math.sqrt(steady * pace) * rounds + later * last.of_attacks
-    low = (begin + steady * rounds) / (ERROR if len(parts) > 1 else ERROR_OF_FIRST)
-    low /= waiting_share()  # the run may have the cores for itself
-    gained = (a - b for a, b in zip(first[1:4], (pace * first.rounds, *last[2:4]), strict=True))
-    first_use = sum(max(0.0, seconds) for seconds in gained)
-    words = f"from {last.rounds:,} of {rounds:,} rounds, computed now"
-    return PredictedDuration(middle + first_use, low, (high + first_use) * ERROR, words)
+    at_reports = reports * last.of_utility + last.of_attacks
+    begin = max(part.once for part in parts) + at_reports
+    least = min(part.once for part in parts) + at_reports + later * last.of_attacks
+    first_use = sum(
+        max(0.0, a - b) for a, b in zip(first[1:4], (pace * first.rounds, *last[2:4]), strict=True)
+    )
+    middle = begin + pace * rounds + later * last.of_attacks + first_use
+    middle *= math.sqrt(max(quiet, 1.0 / found.waiting))  # between a quiet machine and the same load again
+    high = begin + rising * pace * rounds + later * worse * last.of_attacks + first_use
+    low = (quiet * least + steady * rounds) / FASTER
+    load = max(1.0, quiet * max(found.waiting, waiting_share(), LOADED))
+    words = f"from {last.rounds:,} of {rounds:,} rounds, computed {when}"
+    return PredictedDuration(
+        middle, low / (FASTER_THAN_FIRST if len(parts) < 2 else 1.0), high * load * SLOWER, words
+    )
+
+
+def _growth(rounds: tuple[int, int, int], *costs: float, more: float = 0.0) -> float:
+    """Return how many times the second cost a cost is at the last number of rounds, if it grows with a power of them.
+
+    `more` is added to the power that follows from two costs.
+    """
+    first, second = (max(1e-9, cost) for cost in costs)
+    power = math.log(second / first) / math.log(rounds[1] / rounds[0]) + more
+    grown: float = max(1.0, rounds[2] / rounds[1]) ** min(1.0, max(0.0, power))
+    return min(GROWTH_OF_COSTS, grown)
 
 
 def serve() -> None:
@@ -184,4 +264,7 @@ def _compute_part(plain: Mapping[str, Any], key: str, rounds: int) -> PartTimes:
         - once
         - sum(spent.get(part, 0.0) for part in ("compile", "utility", "attacks"))
     )
-    return PartTimes(rounds, max(rest, 1e-3), spent["utility"], spent["attacks"], once)
+    busy = summary["processor_seconds"] / (summary["threads"] * max(summary["wall_seconds"], 1e-3))
+    return PartTimes(
+        rounds, max(rest, 1e-3), spent["utility"], spent["attacks"], once, max(0.01, min(1.0, busy))
+    )
