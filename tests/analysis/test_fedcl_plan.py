@@ -36,7 +36,7 @@ SPECS = Path(__file__).parents[2].parent / "shared" / "specs"
 PRINTED = [SPECS / "published_federated.yaml", SPECS / "published_more.yaml"]
 DATA_SETS = {"table2": "Beauty", "table2-sports": "Sports", "table3": "ML-1M", "table3-yelp": "Yelp"}
 """The data set of each table of the study."""
-USERS = {"beauty": 22363, "sports": 35598, "ml-1m": 6035, "yelp": 30431}
+USERS = {"beauty": 22363, "sports": 35598, "ml-1m": 6035, "yelp": 30351}
 
 
 @pytest.fixture(scope="module")
