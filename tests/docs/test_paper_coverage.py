@@ -60,10 +60,15 @@ def verdict(cell):
 
 
 def table():
-    """Return the lines of the page's table of tables."""
+    """Return the lines of the page's table of tables; those of which nothing can be judged are one line per paper."""
     groups = {}
+    judged = {
+        (one["paper"], one["table"], one["data"]) for one in CELLS if one["verdict"] != "cannot be judged"
+    }
     for cell in CELLS:
-        key = (PAPERS[cell["paper"]][0], cell["table"], cell["data"])
+        place = cell["table"], cell["data"]
+        shown = place if (cell["paper"], *place) in judged else ("others", "others")
+        key = (PAPERS[cell["paper"]][0], *shown)
         groups.setdefault(key, []).append(cell)
     yield "| paper | table | data | cells | " + " | ".join(VERDICTS) + " | seeds |"
     yield "|" + "---|" * (5 + len(VERDICTS))
