@@ -32,7 +32,7 @@ class LDPOptions(Options):
     """Options of local differential privacy."""
 
     norm: Literal["l1", "l2", "linf"] = "l1"
-    """privacy budget of a message"""
+    """norm of a message that `bound` limits; linf: of each of its numbers"""
     bound: PositiveFloat = 1.0
     """largest norm: larger messages are scaled down; linf: values are clipped"""
     noise: Literal["laplace", "gaussian"] = "laplace"
