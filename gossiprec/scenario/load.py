@@ -270,10 +270,8 @@ class _Builder:
 
     def _options_class(self, raw: Any, at: KeyPath, registry: Registry[Any]) -> type[Options] | None:
         if not isinstance(raw, dict):
-            self._problems.add(
-                at,
-                f"found {format_value(raw)}, must be a mapping such as {{name: {next(iter(registry), '...')}}}",
-            )
+            name = raw if isinstance(raw, str) and raw in registry else next(iter(registry), "...")
+            self._problems.add(at, f"found {format_value(raw)}, must be a mapping such as {{name: {name}}}")
         elif not isinstance(raw.get("name"), str):
             near = [key for key in raw if did_you_mean(str(key), ["name"])]
             what = f"is missing, found {near[0]!r}; expected" if near else "is missing; expected"

@@ -175,8 +175,9 @@ def add_validation_problems(
                 problems.add((*at, *path), _statement(entry))
         if demands:
             near = _near_word(here) or _near_key(options, path, raw, demands)
+            hint = near or _some_keys(options, path, raw, demands)
             problems.add(
-                (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{near}"
+                (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{hint}"
             )
 
 
@@ -325,6 +326,12 @@ def _near_key(options: type[BaseModel], path: KeyPath, raw: Any, demands: list[s
     if not path or _KIND["dict"] not in demands:
         return ""
     return did_you_mean(str(path[-1]), {*_keys_at(options, path[:-1], raw)} - {str(path[-1])})
+
+
+def _some_keys(options: type[BaseModel], path: KeyPath, raw: Any, demands: list[str]) -> str:
+    """Return the first keys of a section that is given a plain value: `` (every, metrics, ...)``."""
+    keys = _keys_at(options, path, raw, narrow=False) if demands[-1] == _KIND["dict"] else []
+    return f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
 
 
 def _either(demands: list[str]) -> str:

@@ -113,6 +113,11 @@ def test_an_override_that_mends_the_file_leaves_no_problem(load, minimal):
         ("protocol.veiw.size=3", "protocol.veiw: unknown key; did you mean 'view'? (known: "),
         ("protocol.wake=3", "protocol.wake: found 3, must be a mapping of keys; did you mean 'wakes'?"),
         (
+            "executor=fused",
+            "executor: found 'fused', must be a mapping of keys (name, threads, wave_size, ...)",
+        ),
+        ("model=gmf", "model: found 'gmf', must be a mapping such as {name: gmf}"),
+        (
             "protocol.view={refresh: {every: 3, men: 2}}",
             "protocol.view.refresh.men: unknown key; did you mean 'mean'?",
         ),

@@ -25,7 +25,8 @@ ONE_PROBLEM = {
     "must be a whole number or 'full'",
     "training: {batch_size: 0}": "x.yaml:7: training.batch_size: found 0, must be greater than or equal to 1",
     "training: {local_epochs: yes}": "x.yaml:7: training.local_epochs: found true, must be a whole number",
-    "training:": "x.yaml:7: training: found null, must be a mapping of keys",
+    "training:": "x.yaml:7: training: found null, must be a mapping of keys "
+    "(optimizer, learning_rate, batch_size, ...)",
     "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (known: adversaries, attackers, "
     "changes, checkpoint, churn, coordinator, dataset, evaluate, executor, model, name, network, observers, plots, "
     "policies, preset, protocol, recommender, seconds_per_wake, seed, stop, training)",
@@ -48,7 +49,7 @@ ONE_PROBLEM = {
     "policies:\n  - {name: shareless}": "x.yaml:8: policies.0.name: unknown policy 'shareless'; "
     "known: dp-sgd, share-less; did you mean 'share-less'?",
     "policies:\n  - share-less": "x.yaml:8: policies.0: found 'share-less', "
-    "must be a mapping such as {name: dp-sgd}",
+    "must be a mapping such as {name: share-less}",
     "policies: [{name: dp-sgd}]": "x.yaml:7: policies.0.epsilon: is missing",
     "policies: [{name: dp-sgd, epsilon: 5000}]": "x.yaml:7: policies.0.epsilon: found 5000.0: "
     "no privacy is left above 1000",
@@ -73,7 +74,8 @@ ONE_PROBLEM = {
     "every: 4",
     "evaluate: {also: {every: 2, untill: 3, until: 3}}": "x.yaml:7: evaluate.also.untill: unknown key; "
     "did you mean 'until'? (known: every, until)",
-    "evaluate: {also: often}": "x.yaml:7: evaluate.also: found 'often', must be a list or a mapping of keys",
+    "evaluate: {also: often}": "x.yaml:7: evaluate.also: found 'often', "
+    "must be a list or a mapping of keys (every, until)",
     "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20'; "
     f"expected a measure and a length, such as hr@20; measures: {', '.join(MEASURES)}",
     "evaluate: {metrics: [hr@20, full_ndgc@5]}": "x.yaml:7: evaluate.metrics: found 'full_ndgc@5': "
