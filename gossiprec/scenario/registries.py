@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import itertools
 import json
@@ -253,6 +254,10 @@ def scenario_code_version(scenario: Scenario) -> str:
     return combined_code_version(scenario_plugins(scenario))
 
 
+FIGURES = "matplotlib"
+"""The module by which figures are drawn."""
+
+
 def check_modules(scenario: Scenario) -> None:
     """Import the modules that the things of a scenario import late, named in their class attribute ``modules``.
 
@@ -261,7 +266,10 @@ def check_modules(scenario: Scenario) -> None:
     ResourceError
         If a module cannot be imported.
     """
-    for module, thing in late_imports(scenario).items():
+    needed = late_imports(scenario)
+    if scenario.plots and importlib.util.find_spec(FIGURES) is None:  # it is imported when the run is over
+        needed[FIGURES] = "plots: true"
+    for module, thing in needed.items():
         try:
             importlib.import_module(module)
         except ImportError as error:
@@ -281,8 +289,6 @@ def late_imports(scenario: Scenario) -> dict[str, str]:
     if scenario.recommender is not None:  # the modules it needs may depend on its options
         modules = getattr(scenario.recommender.options, "modules", ())
         needed |= dict.fromkeys(modules, f"the recommender {scenario.recommender.name}")
-    if scenario.plots:
-        needed["matplotlib.figure"] = "plots: true"
     return needed
 
 

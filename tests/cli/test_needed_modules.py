@@ -4,6 +4,7 @@ import ast
 import configparser
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -102,3 +103,18 @@ def test_a_run_that_failed_before_its_first_report_is_not_in_the_way(tmp_path, m
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["status"] == "failed"
 
     assert gossiprec.simulate(SMOKE, **quick).status == "complete"
+
+
+def test_a_run_without_pictures_leaves_their_library_alone(tmp_path):
+    arguments = ["simulate", SMOKE, "--no-plots", "--quiet", "--out", str(tmp_path / "run")]
+    script = f"""
+import sys
+from gossiprec.entry import run
+sys.argv = ["gossiprec", *{arguments!r}]
+try:
+    run()
+except SystemExit as end:
+    assert not end.code
+sys.exit(1 if "matplotlib" in sys.modules else 0)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

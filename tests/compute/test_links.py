@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import suppress
 
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import Mailbox, ShardLostError, runner
 from gossiprec.compute.shards.runner import RowLinks
 
 
-@pytest.fixture
-def pair():
+@pytest.fixture(params=["tcp", "unix"])
+def pair(request):
     """Two shards with the same secret, of which shard 0 reaches shard 1."""
     found = [RowLinks(number, Mailbox(), b"s" * 32, "127.0.0.1") for number in range(2)]
-    assert found[0].connect({1: found[1].address}) == {}
+    host, port, name = found[1].address
+    assert found[0].connect({1: (host, port, name if request.param == "unix" else "")}) == {}
+    assert (found[0]._links[1].family == socket.AF_UNIX) == (request.param == "unix")
     yield found
     for each in found:
         each.close()
@@ -33,6 +37,20 @@ def test_rows_arrive_as_they_were_sent(pair, shape, kind):
         found = pair[1]._mailbox.take(0, ("rows", number, 7))
         assert found.dtype == rows.dtype
         np.testing.assert_array_equal(found, rows + kind(number))
+
+
+def test_some_rows_arrive_as_one_array(pair):
+    rows = np.arange(4000 * 3, dtype=np.float32).reshape(4000, 3)
+    some = np.arange(0, 4000, 3)
+    pair[0].send(1, ("rows", 0), rows, some)
+
+    np.testing.assert_array_equal(pair[1]._mailbox.take(0, ("rows", 0)), rows[some])
+
+
+def test_a_name_of_another_machine_is_no_obstacle(pair):
+    host, port, _ = pair[1].address
+    assert pair[0].connect({1: (host, port, "gossiprec-elsewhere")}) == {}
+    assert pair[0]._links[1].family == socket.AF_INET
 
 
 def test_memory_of_rows_is_not_reused_while_they_are_kept(pair):
@@ -57,7 +75,7 @@ def test_a_shard_of_another_run_is_refused(pair):
 
 
 def test_a_stranger_s_bytes_reach_no_mailbox(pair):
-    with socket.create_connection(pair[1].address, 5) as stranger:
+    with socket.create_connection(pair[1].address[:2], 5) as stranger:
         stranger.sendall(b"\x00\x00\x00\x08" + b"a" * 8 + b"\x00" * 4096)
         stranger.settimeout(5)
         with suppress(ConnectionError):  # the shard closes the link before it has read everything
@@ -68,7 +86,7 @@ def test_a_stranger_s_bytes_reach_no_mailbox(pair):
 
 def test_a_shard_that_cannot_be_reached_is_named_with_its_address(pair):
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        address = closed.getsockname()
+        address = (*closed.getsockname(), "")
 
     problems = pair[0].connect({4: address})
 
@@ -95,3 +113,30 @@ def test_a_closed_link_counts_as_a_lost_shard(pair):
 
     with pytest.raises(ShardLostError, match="shard 1 died: its link is closed"):
         pair[0].send(1, ("rows", 1), np.zeros((5000, 5000), np.float32))
+
+
+@pytest.mark.parametrize(("link", "least_s"), [("50", 0.05), ("0,8", 0.04), ("50,8", 0.09)])
+def test_a_slow_link_delivers_late_and_what_was_sent(monkeypatch, link, least_s):
+    monkeypatch.setenv(runner.SLOW_LINK, link)
+    ends = [RowLinks(number, Mailbox(), b"s" * 32, "127.0.0.1") for number in range(2)]
+    ends[0].connect({1: ends[1].address})
+    sent = [np.full((10, 500), number, np.float32) for number in range(2)]  # 20 ms each at 8 Mbit/s
+
+    begin = time.perf_counter()
+    for number, rows in enumerate(sent):
+        ends[0].send(1, ("rows", number), rows)
+    found = [ends[1]._mailbox.take(0, ("rows", number)) for number in (1, 0)]
+
+    assert time.perf_counter() - begin >= least_s
+    np.testing.assert_array_equal(found[::-1], sent)
+    for end in ends:
+        end.close()
+
+
+@pytest.mark.parametrize("link", ["slow", "1,2,3", "-1", "nan", "2,0", "inf", "2,"])
+def test_a_wrong_slow_link_is_refused_with_an_example(monkeypatch, link):
+    monkeypatch.setenv(runner.SLOW_LINK, link)
+    with pytest.raises(
+        ResourceError, match=r"GOSSIPREC_SLOW_LINK: found .* expected milliseconds .* as in 2,1000"
+    ):
+        RowLinks(0, Mailbox(), b"s" * 32, "127.0.0.1")

@@ -17,6 +17,7 @@ from gossiprec.emulation.assembly.data_loading import drawing_bytes
 from gossiprec.emulation.estimate.memory import (
     COMPILING,
     KERNELS,
+    MATPLOTLIB,
     MIB,
     OF_A_MODULE,
     PICTURES,
@@ -135,10 +136,7 @@ LIBRARIES = {
     "compiled": ({"executor": {"name": "fused"}}, {"kernels": KERNELS}),
     "reference": ({"executor": {"name": "reference"}}, {"torch": TORCH["reference"] + WORKING["reference"]}),
     "stacked": ({"executor": {"name": "batched"}}, {"torch": TORCH["batched"] + WORKING["batched"]}),
-    "with plots": (
-        {"executor": {"name": "fused"}, "plots": True},
-        {"kernels": KERNELS, "matplotlib": OF_A_MODULE["matplotlib"]},
-    ),
+    "with plots": ({"executor": {"name": "fused"}, "plots": True}, {"kernels": KERNELS}),
     "poisoners": (
         {"executor": {"name": "fused"}, "attackers": [{"name": "a-ra", "number": 3, "targets": [1]}], "observers": []},
         {"kernels": KERNELS, "torch": TORCH["reference"]},
@@ -219,7 +217,7 @@ def test_pictures_count_as_far_as_the_run_gives_back_less():
     assert small_run["pictures"] == pytest.approx(small["pictures"], rel=0.01)
     assert "pictures" not in estimate_run(without).memory_bytes
     assert figure_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
-    assert figure_bytes(with_plots, {"sklearn": 138 * MIB}) == {}
+    assert figure_bytes(with_plots, {"sklearn": 138 * MIB}) == {"pictures": MATPLOTLIB * MIB}
 
 
 def test_models_that_are_trained_stacked_count():
@@ -271,9 +269,7 @@ def test_a_large_run_takes_the_memory_that_loading_gives_back():
     sections = {"dataset": dataset, "model": {"name": "mf"}, "protocol": protocol, "training": training}
     scenario = load_scenario({"name": "large", **sections})
     needed = estimate_run(scenario).memory_bytes
-    later = sum(
-        size for part, size in needed.items() if part not in ("python", "matplotlib", "data while loading")
-    )
+    later = sum(size for part, size in needed.items() if part not in ("python", "data while loading"))
 
     assert drawing_bytes(4_000_000) < 160 * 4_000_000
     assert needed["data while loading"] == max(drawing_bytes(2**20), drawing_bytes(4_000_000) - later)

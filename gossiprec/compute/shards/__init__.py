@@ -46,6 +46,10 @@ class Channel(ABC):
     def send(self, to: int, key: Key, content: Any) -> None:
         """Send a letter without waiting; arrays in it must not be changed afterwards."""
 
+    def send_rows(self, to: int, key: Key, rows: npt.NDArray[Any], some: I64) -> None:
+        """Send copies of some rows, as one array, without waiting."""
+        self.send(to, key, rows[some])
+
     @abstractmethod
     def receive(self, sender: int, key: Key) -> Any:
         """Wait for a letter.

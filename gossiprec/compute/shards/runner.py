@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any, ClassVar, TypeAlias
@@ -19,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.errors import ResourceError
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
@@ -29,15 +32,60 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.waves import NOTHING, DeliveryHook, WaveOptions, WaveRunner, pool_deliveries_in_wave
 from gossiprec.numerics.buffer_pool import BufferPool
 
-Address: TypeAlias = tuple[str, int]
-"""A host and a port."""
+Address: TypeAlias = tuple[str, int, str]
+"""A host, a port, and the name of a Unix socket that only processes of the same machine reach; empty for none."""
 
 CONNECT_S = 10.0
 """Seconds to wait for a connection to another shard."""
 STALL_S = 120.0
 """Seconds after which a shard that takes no more bytes counts as lost."""
+SLOW_LINK = "GOSSIPREC_SLOW_LINK"
+"""Environment variable that slows the links of shards, for tests and benchmarks: milliseconds, or ms,Mbit/s."""
 _LENGTH = struct.Struct("<I")
 _MOST_PIECES = 512  # of one system call; Linux and macOS allow 1024
+_UNIX_BUFFER = 4 << 20  # bytes that a Unix socket may hold, as TCP does by itself
+
+
+class SlowLink:
+    """An artificial network in front of one shard: rows arrive late, and no faster than a rate.
+
+    Parameters
+    ----------
+    text : str
+        Milliseconds of delay, and optionally Mbit/s of the machine, as ``2`` or ``2,1000``; empty for none.
+
+    Raises
+    ------
+    ResourceError
+        If the text is something else.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            delay_ms, mbit_s, *more = [float(part) for part in (text or "0").split(",")] + [np.inf] * (
+                "," not in text
+            )
+            valid = not more and 0 <= delay_ms < np.inf and mbit_s > 0
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ResourceError(
+                f"{SLOW_LINK}: found {text!r}; expected milliseconds of delay, or milliseconds and Mbit/s, as in "
+                "2,1000; unset it for real runs"
+            )
+        self._delay_s, self._byte_s = delay_ms / 1e3, 8e-6 / mbit_s
+        self._free_at, self._lock = 0.0, threading.Lock()
+
+    def deliver(self, n_bytes: int, put: Callable[[], None]) -> None:
+        """Call `put` when a message of this size would have arrived; return when the next could begin to arrive."""
+        if not self._delay_s and not self._byte_s:
+            put()
+            return
+        with self._lock:  # all senders share this machine's connection
+            wait = max(self._free_at - time.perf_counter(), 0) + n_bytes * self._byte_s
+            self._free_at = time.perf_counter() + wait
+        time.sleep(wait)
+        threading.Timer(self._delay_s, put).start()
 
 
 class RowLinks:
@@ -58,25 +106,36 @@ class RowLinks:
 
     Attributes
     ----------
-    address : (str, int)
-        The host and port at which this shard listens.
+    address : (str, int, str)
+        The host and port, and the name within this machine, at which this shard listens.
+
+    Notes
+    -----
+    Within a machine rows go by a Unix socket, which takes half the processor time of the loopback interface.
     """
 
     def __init__(self, number: int, mailbox: Mailbox, secret: bytes, host: str) -> None:
         self._number, self._mailbox, self._secret = number, mailbox, secret
         self._buffers = BufferPool()
-        self._listener = socket.create_server((host, 0), family=_family(host))
-        self.address: Address = (host, self._listener.getsockname()[1])
-        self._links: dict[int, Connection] = {}
-        self._arriving: list[Connection] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._slow = SlowLink(os.environ.get(SLOW_LINK, ""))
+        self._listeners = [socket.create_server((host, 0), family=_family(host))]
+        name = f"gossiprec-{os.urandom(16).hex()}" if sys.platform == "linux" else ""
+        if name:  # in Linux's abstract namespace, so that no file is left
+            self._listeners.append(socket.socket(socket.AF_UNIX))
+            self._listeners[1].bind(f"\0{name}")
+            self._listeners[1].listen()
+        self.address: Address = (host, self._listeners[0].getsockname()[1], name)
+        self._links: dict[int, socket.socket] = {}
+        self._arriving: list[socket.socket] = []
+        for listener in self._listeners:
+            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def connect(self, addresses: Mapping[int, Address]) -> dict[int, str]:
         """Connect to other shards, and return the reason for each that cannot be reached."""
         problems = {}
         for shard, address in addresses.items():
             try:
-                self._links[shard] = self._connection(socket.create_connection(address, CONNECT_S))
+                self._links[shard] = self._connection(_open_link(address))
             except (OSError, EOFError, AuthenticationError) as error:
                 problems[shard] = f"{address[0]}:{address[1]}: {error or type(error).__name__}"
         return problems
@@ -85,18 +144,20 @@ class RowLinks:
         """Return whether there is a link to a shard."""
         return shard in self._links
 
-    def send(self, to: int, key: Key, rows: npt.NDArray[Any]) -> None:
-        """Send rows; one thread at a time.
+    def send(self, to: int, key: Key, rows: npt.NDArray[Any], some: I64 | None = None) -> None:
+        """Send all rows, or some of them; one thread at a time.
 
         Raises
         ------
         ShardLostError
             If the other shard has closed the link, or takes no bytes for :data:`STALL_S` seconds.
         """
-        head = msgpack.packb([self._number, list(key), rows.dtype.str, list(rows.shape)])
-        content = np.ascontiguousarray(rows).data.cast("B") if rows.size else b""
+        shape = [len(rows if some is None else some), *rows.shape[1:]]
+        head = msgpack.packb([self._number, list(key), rows.dtype.str, shape])
+        content = [np.ascontiguousarray(rows)] if some is None else [rows[row] for row in some.tolist()]
+        bytes_ = [part.data.cast("B") for part in content if part.size]
         try:
-            _write(self._links[to].fileno(), [_LENGTH.pack(len(head)), head, content])
+            _write(self._links[to].fileno(), [_LENGTH.pack(len(head)), head, *bytes_])
         except BlockingIOError as error:
             raise ShardLostError(to, f"it took no rows for {STALL_S:.0f} s") from error
         except OSError as error:
@@ -104,35 +165,34 @@ class RowLinks:
 
     def close(self) -> None:
         """Close all links; rows that arrive later are lost."""
-        self._listener.close()
-        for link in self._links.values():
-            link.close()
-        for link in self._arriving:  # a thread reads it, and closes it when nothing more comes
-            with (
-                suppress(OSError),
-                socket.fromfd(link.fileno(), self._listener.family, socket.SOCK_STREAM) as end,
-            ):
+        for end in (*self._listeners, *self._links.values()):
+            end.close()
+        for end in self._arriving:  # a thread reads it, and closes it when nothing more comes
+            with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def _connection(self, found: socket.socket, *, arriving: bool = False) -> Connection:
-        """Return the connection of a socket, once its other end has proved that it knows the secret."""
+    def _connection(self, found: socket.socket, *, arriving: bool = False) -> socket.socket:
+        """Return a socket, once its other end has proved that it knows the secret."""
         found.settimeout(None)
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if found.family == socket.AF_UNIX:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER)
+        else:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(STALL_S), 0))
-        link = Connection(found.detach())
         try:
-            for prove in (deliver_challenge, answer_challenge)[:: 1 if arriving else -1]:
-                prove(link, self._secret)
+            with Connection(os.dup(found.fileno())) as link:
+                for prove in (deliver_challenge, answer_challenge)[:: 1 if arriving else -1]:
+                    prove(link, self._secret)
         except BaseException:
-            link.close()
+            found.close()
             raise
-        return link
+        return found
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                found, _ = self._listener.accept()
+                found, _ = listener.accept()
             except OSError:  # closed
                 return
             threading.Thread(target=self._receive, args=(found,), daemon=True).start()
@@ -142,13 +202,28 @@ class RowLinks:
         with suppress(OSError, EOFError, AuthenticationError), self._connection(found, arriving=True) as link:
             self._arriving.append(link)
             while True:  # until the other end is gone, which shard 0 notices
-                (length,) = _LENGTH.unpack(_read(link.fileno(), bytearray(_LENGTH.size)))
-                sender, key, kind, shape = msgpack.unpackb(_read(link.fileno(), bytearray(length)))
+                (length,) = _LENGTH.unpack(_read(link, bytearray(_LENGTH.size)))
+                sender, key, kind, shape = msgpack.unpackb(_read(link, bytearray(length)))
                 size = int(np.prod(shape)) * np.dtype(kind).itemsize
                 (memory,) = self._buffers.empty((-(-size // 4),))
                 rows = memory.view(np.uint8)[:size]
-                _read(link.fileno(), rows.data)
-                self._mailbox.put(sender, tuple(key), rows.view(kind).reshape(shape))
+                _read(link, rows.data)
+                letter = sender, tuple(key), rows.view(kind).reshape(shape)
+                self._slow.deliver(size, partial(self._mailbox.put, *letter))
+
+
+def _open_link(address: Address) -> socket.socket:
+    """Return a socket to a shard: a Unix socket if it is on this machine."""
+    host, port, name = address
+    if name:
+        end = socket.socket(socket.AF_UNIX)
+        try:
+            end.connect(f"\0{name}")
+        except OSError:  # on another machine, or in another container
+            end.close()
+        else:
+            return end
+    return socket.create_connection((host, port), CONNECT_S)
 
 
 def _family(host: str) -> socket.AddressFamily:
@@ -165,11 +240,11 @@ def _write(descriptor: int, pieces: Sequence[Any]) -> None:
             left[0] = left[0][written:]
 
 
-def _read(descriptor: int, into: Any) -> Any:
-    """Fill a buffer and return it."""
+def _read(link: socket.socket, into: Any) -> Any:
+    """Fill a buffer and return it; one call, because each return to Python may wait for the interpreter's lock."""
     left = memoryview(into)
     while len(left):
-        count = os.readv(descriptor, [left])
+        count = link.recv_into(left, 0, socket.MSG_WAITALL)
         if not count:
             raise EOFError
         left = left[count:]
@@ -360,8 +435,9 @@ class ShardTraffic:
         Largest number of bytes sent for one wave.
     updates : int
         Local updates of the shard's own nodes.
-    waited_s, routed_s : float
-        Seconds of wall time spent on waiting for other shards' rows, and on computing routes.
+    computed_s, sent_s, stored_s, waited_s, routed_s : float
+        Seconds of wall time spent on the shard's own tasks, on copying and sending rows, on storing received rows, on
+        waiting for other shards' rows, and on computing routes.
     """
 
     waves: int = 0
@@ -370,6 +446,9 @@ class ShardTraffic:
     bytes: int = 0
     most_bytes: int = 0
     updates: int = 0
+    computed_s: float = 0.0
+    sent_s: float = 0.0
+    stored_s: float = 0.0
     waited_s: float = 0.0
     routed_s: float = 0.0
 
@@ -444,6 +523,7 @@ class ShardRunner(WaveRunner):
         if self._shares_found:
             self._share_found(plan.program)
         self._number += 1
+        self.sent.computed_s += self._busy
         waited = self.sent.waited_s - before
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy - waited
 
@@ -502,12 +582,19 @@ class ShardRunner(WaveRunner):
 
     def _post(self, shard: int, key: Key, rows: I64) -> int:
         """Send rows; return their size in bytes."""
-        found = self.payloads.pack(rows, self._parts.nodes_of_shard(shard))
-        self._exchange.send(shard, key, found)
-        size = _bytes_of(found)
+        begin = time.perf_counter()
+        if self.payloads.in_rows:
+            content: npt.NDArray[Any] = self._executor.store.rows
+            self._exchange.send_rows(shard, key, content, rows)
+            size = len(rows) * content[:1].nbytes
+        else:
+            found = self.payloads.pack(rows, self._parts.nodes_of_shard(shard))
+            self._exchange.send(shard, key, found)
+            size = _bytes_of(found)
         self.sent.batches += 1
         self.sent.rows += len(rows)
         self.sent.bytes += size
+        self.sent.sent_s += time.perf_counter() - begin
         return size
 
     def _take(self, batch: RowBatch) -> None:
@@ -515,11 +602,14 @@ class ShardRunner(WaveRunner):
         self._fetch(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
 
     def _fetch(self, shard: int, key: Key, rows: I64) -> None:
-        """Receive rows and note the waiting time."""
+        """Receive rows and note the times of waiting and storing."""
         begin = time.perf_counter()
-        self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own_nodes)
+        found = self._exchange.receive(shard, key)
+        came = time.perf_counter()
+        self.payloads.unpack(rows, found, self._parts.own_nodes)
         self._outdated[rows] = False
-        self.sent.waited_s += time.perf_counter() - begin
+        self.sent.waited_s += came - begin
+        self.sent.stored_s += time.perf_counter() - came
 
     def _note(self, plan: ExecutionPlan, route: ShardPlan) -> None:
         """Count the work of a plan, and note the rows that it used."""

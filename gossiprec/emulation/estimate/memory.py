@@ -40,7 +40,6 @@ LOADING = "data while loading"
 PYTHON = 131
 """MiB of Python and of the modules that every run imports: numpy, numba, SciPy's special functions, pydantic, SimPy."""
 OF_A_MODULE = {
-    "matplotlib": 26,
     "sklearn": 138,
     "pyarrow": 54,
     "dp_accounting": 10,
@@ -55,8 +54,8 @@ TORCH = {"reference": 187, "batched": 241, "central": 246, "clients": 247}
 """MiB of torch and of the modules of it that an executor takes; compiled clients' executor imports ``batched``."""
 WORKING = {"reference": 20, "batched": 84, "central": 12}
 """MiB that torch's first training takes: modules that it imports late, and memory pools."""
-PICTURES = 88
-"""MiB that drawing the figures at the end takes in addition to ``matplotlib``, pandas and pyarrow included."""
+MATPLOTLIB, PICTURES = 26, 114
+"""MiB of the library that draws the figures at the end, and of drawing, pandas and pyarrow included."""
 PARTS = frozenset(["python", *OF_A_MODULE, "kernels", "compiling", "torch", LOADING])
 """Parts of an estimate that belong to the process rather than to the run."""
 
@@ -71,8 +70,8 @@ def figure_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
         Bytes of all other parts.
     """
     given_back = sum(size for part, size in needed.items() if part == LOADING or part not in PARTS)
-    more = PICTURES * MIB - given_back
-    return {"pictures": more} if scenario.plots and "sklearn" not in needed and more > 0 else {}
+    more = (MATPLOTLIB if "sklearn" in needed else PICTURES) * MIB - given_back
+    return {"pictures": more} if scenario.plots and more > 0 else {}
 
 
 OF_A_WAKE, OF_A_MESSAGE = 40, 60

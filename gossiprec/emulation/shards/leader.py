@@ -7,6 +7,7 @@ writes them.
 from __future__ import annotations
 
 import copy
+import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
@@ -97,7 +98,8 @@ class ShardStateService:
             "attacks": self._attacks(self.shard.number, whole=False),
             "inboxes": self._prepared.reducer.counters(),
             "plan": self.fingerprint,
-            "sent": vars(self.runner.sent) | {"peak_rss_mib": peak_rss_mib()},
+            "sent": vars(self.runner.sent)
+            | {"processor_s": time.process_time(), "peak_rss_mib": peak_rss_mib()},
         }
 
     @property

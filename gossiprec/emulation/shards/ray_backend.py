@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import numpy.typing as npt
 
+from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext, ShardLostError
 from gossiprec.compute.shards.runner import Address, RowLinks
@@ -229,16 +230,20 @@ class RayChannel(Channel):
         self._members, self._letterbox = members, letterbox
 
     def send(self, to: int, key: Key, content: Any) -> None:
-        """Send a letter: rows by a link if there is one, else by Ray's object store."""
-        if self.links is not None and isinstance(content, np.ndarray) and self.links.reaches(to):
-            self.links.send(to, key, content)
-            return
+        """Send a letter by Ray's object store."""
         import ray
 
         if to == 0:
             self._letterbox.put.remote(self._number, key, [ray.put(content)])
         else:
             self._members[to].put.remote(self._number, key, content)
+
+    def send_rows(self, to: int, key: Key, rows: npt.NDArray[Any], some: I64) -> None:
+        """Send some rows: by a link if there is one, else by Ray's object store."""
+        if self.links is not None and self.links.reaches(to):
+            self.links.send(to, key, rows, some)
+        else:
+            super().send_rows(to, key, rows, some)
 
     def receive(self, sender: int, key: Key) -> Any:
         """Wait for a letter."""
