@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from analysis import cl4fedrec, fedcl, pdc_frs, perfedrec_pp
+from analysis import cda_paper, cl4fedrec, fedcl, pdc_frs, perfedrec_pp
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SPECS = ROOT / "docs", ROOT.parent / "shared" / "specs"
@@ -18,7 +18,7 @@ PRINTED = [SPECS / f"{name}.yaml" for name in ("published", "published_federated
 with (DOCS / "papers" / "coverage.csv").open() as lines:
     CELLS = list(csv.DictReader(lines))
 PAGE = (DOCS / "papers" / "coverage.md").read_text()
-VERDICTS = ("within", "near", "outside", "cannot be judged", "not run", "not quoted")
+VERDICTS = ("within", "near", "outside", "cannot be judged")
 PAPERS = {
     "cda": ("CDA", "results.md", "cda_study.md", "notes_cda.md"),
     "cl4fedrec": ("CL4FedRec", "cl4fedrec_study.md", "notes_cl4fedrec.md"),
@@ -27,7 +27,10 @@ PAPERS = {
     "fedcl": ("FedCL", "fedcl_study.md", "notes_fedcl.md"),
 }
 """By name in the list: the name on the page, and the pages that quote its values."""
+NO_RUN = {"no data", "a time of another machine"}
+"""Reasons that no run would remove."""
 OWN = {"cl4fedrec": cl4fedrec, "pdc-frs": pdc_frs, "perfedrec-pp": perfedrec_pp, "fedcl": fedcl}
+STUDIES = {"cda": cda_paper.STUDY, **{name: module.STUDY for name, module in OWN.items()}}
 
 
 def number(text):
@@ -101,10 +104,20 @@ def test_the_page_names_every_row_of_one_seed():
 def test_verdicts_follow_from_the_numbers():
     for cell in CELLS:
         assert cell["verdict"] in VERDICTS
-        if cell["verdict"] in ("within", "near", "outside"):
+        if cell["verdict"] == "cannot be judged":
+            assert cell["note"], cell
+        else:
             assert cell["verdict"] == verdict(cell), cell
-        elif cell["verdict"] == "not run":
-            assert not cell["ours"], cell
+
+
+def test_cells_without_a_value_have_a_reason_and_the_command_of_a_run():
+    for cell in CELLS:
+        if not cell["ours"] and cell["row"] != "(statistics)" and cell["note"] not in NO_RUN:
+            reason, cost, name = re.fullmatch(
+                r"(.+?)(: [\d.]+ h a seed)?, --only (\S+)", cell["note"]
+            ).groups()
+            assert cost or reason == "other data than the paper's", cell
+            assert name in STUDIES[cell["paper"]].experiments, cell
 
 
 @pytest.mark.skipif(not PRINTED[0].exists(), reason="the lists of printed numbers are not here")
