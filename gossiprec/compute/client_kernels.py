@@ -1,7 +1,7 @@
 """The compiled training of clients without a model, by the analytic gradient of their samples.
 
-One call trains clients of one version, one after the other. There is a template for each kind of samples: full batches
-of labelled items (:func:`train_full_batches`), pairs (:func:`train_pairs`) and sequences (:func:`train_sequences`).
+One call trains clients of one version, one after the other. There is a template for each kind of samples: labelled
+items (:func:`train_labelled`), pairs (:func:`train_pairs`) and sequences (:func:`train_sequences`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy import float32
 from gossiprec.federated import KernelStep
 from gossiprec.models.base.kernel_interface import SequenceBatch
 from gossiprec.native.jit import NO_DENORMALS, inline, noinline, specialise, swap_float_mode
-from gossiprec.numerics.draw_kernels import sample_negatives
+from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.flat_ops import axpy, copy_range, fill_range
 from gossiprec.numerics.lazy_adam import adam_step, step_range
 
@@ -121,6 +121,10 @@ class LabelledSamples(NamedTuple):
     ----------
     updates : ndarray of int64, shape (n_clients,)
         The local update that determines each client's negatives.
+    epochs : ndarray of int64, shape (n_clients,)
+        The number of each client's first epoch, which determines its order of samples.
+    batch_size : int
+        0 for all samples.
     negatives : int; seed : uint64
     offsets, positives, member
         Of :class:`gossiprec.models.feeds.base.Feed`.
@@ -137,6 +141,8 @@ class LabelledSamples(NamedTuple):
     """
 
     updates: Any
+    epochs: Any
+    batch_size: Any
     negatives: Any
     seed: Any
     offsets: Any
@@ -223,8 +229,10 @@ def add_stub(client):
     raise NotImplementedError
 
 
-def train_full_batches(version, nodes, rows, data, rule, results, scratch):
-    """Train clients on all their labelled samples; items are columns of the working arrays.
+def train_labelled(version, nodes, rows, data, rule, results, scratch):
+    """Train clients on their labelled samples; items are columns of the working arrays.
+
+    A batch is the weights of its samples among those of all touched items: others have weight 0.
 
     Parameters
     ----------
@@ -240,7 +248,8 @@ def train_full_batches(version, nodes, rows, data, rule, results, scratch):
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = version.tables.shape
     most = max_segment_length(results.places)
-    drawn = np.empty(_most_samples(nodes, data), np.int32)
+    columns = np.empty((2, _most_samples(nodes, data)), np.int32)
+    drawn, order = columns[0], columns[1]
     counts = ItemCounts(
         np.zeros(n_items, np.int32), np.empty(n_items + 1, np.int32), np.empty(most, np.float32),
         np.empty(most, np.float32),
@@ -250,8 +259,7 @@ def train_full_batches(version, nodes, rows, data, rule, results, scratch):
     for c in range(len(nodes)):
         node = nodes[c]
         positives = data.positives[data.offsets[node] : data.offsets[node + 1]]
-        its = _draw_samples(c, node, n_items, data, drawn)
-        touched = results.touched[results.places[c] : results.places[c + 1]]
+        its, touched = _draw_samples(c, node, n_items, data, drawn), results.touched[results.places[c] :]
         labels = data.more_labels[data.more_offsets[c] : data.more_offsets[c + 1]]
         share = float32(1.0) if data.summed else float32(1.0) / float32(max(len(its), 1))
         n = _count_samples(its, positives, labels, share, counts, touched)
@@ -261,16 +269,23 @@ def train_full_batches(version, nodes, rows, data, rule, results, scratch):
         items = tiles[VALUES, : width * n].reshape((width, n))
         item_slopes = tiles[SLOPES, : width * n].reshape((width, n))
         _to_columns(version.tables, touched, items)
-        for step in range(rule.passes if n else 0):
-            fill_stub(core, items, slopes, item_slopes, samples, liked, rule.constants, data.room)
-            client = KernelStep(
-                core, items, slopes, item_slopes, samples, liked, its, data.term.numbers, data.term.extra,
-                of_step[min(c * rule.passes + step, len(of_step) - 1)],
-                of_samples[draws_at : draws_at + len(positives)], rule.constants, data.room,
-            )  # fmt: skip
-            add_stub(client)
+        size = data.batch_size if 0 < data.batch_size < len(its) else len(its)
+        for epoch in range(rule.passes if n else 0):
+            shuffle(order, len(its), node, data.epochs[c] + epoch, data.seed, size < len(its))
+            for step, begin in enumerate(range(0, len(its), size), epoch * -(-len(its) // size)):
+                if size < len(its):
+                    _count_batch(
+                        its, order[begin : min(begin + size, len(its))], labels, data, samples, liked
+                    )
+                fill_stub(core, items, slopes, item_slopes, samples, liked, rule.constants, data.room)
+                client = KernelStep(
+                    core, items, slopes, item_slopes, samples, liked, its, data.term.numbers, data.term.extra,
+                    of_step[min(c * rule.passes + epoch, len(of_step) - 1)],
+                    of_samples[draws_at : draws_at + len(positives)], rule.constants, data.room, node,
+                )  # fmt: skip
+                add_stub(client)
+                optimizer_step(scratch, width * n, rows, node, step, rule.rates)
             draws_at += len(positives)
-            optimizer_step(scratch, width * n, rows, node, step, rule.rates)
         store_client(scratch, rows, results.weights[c], node)
         _to_rows(items, results.rows[results.places[c] :])
     swap_float_mode(mode)
@@ -515,6 +530,23 @@ def _to_rows(items, rows):
         row = rows[t]
         for i in range(len(items)):
             row[i] = items[i, t]
+
+
+@noinline
+def _count_batch(places, some, labels, data, samples, liked):
+    """Set the weights of all touched items to those of some samples, of which `places` holds the items' places.
+
+    A client's last samples have `labels`; before them are positives, each followed by its negatives.
+    """
+    n_own = len(places) - len(labels)
+    share = float32(1.0) if data.summed else float32(1.0) / float32(len(some))
+    samples[:], liked[:] = float32(0.0), float32(0.0)
+    for s in some:
+        samples[places[s]] += share
+        if s >= n_own:
+            liked[places[s]] += labels[s - n_own] * share
+        elif s % (1 + data.negatives) == 0:
+            liked[places[s]] += share
 
 
 @noinline

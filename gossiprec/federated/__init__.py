@@ -268,10 +268,12 @@ class KernelStep(NamedTuple):
     core, items, slopes, item_slopes, samples, positives, shape, room
         Of :attr:`gossiprec.models.base.kernel_interface.AnalyticGradient.fill`.
     places : ndarray of int32, shape (n_samples,)
-        The column of each sample's item; a positive, its negatives, the next positive.
+        The column of the item of each of the client's samples; a positive, its negatives, the next positive.
     numbers : ndarray of float64
     extra, of_step, of_samples : ndarray
         The arrays named in :class:`AnalyticTerm`; a zero for each that it does not name.
+    node : int
+        The client's row in extras for single clients.
     """
 
     core: Any
@@ -287,6 +289,7 @@ class KernelStep(NamedTuple):
     of_samples: Any
     shape: Any
     room: Any
+    node: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +303,7 @@ class AnalyticTerm:
     numbers : ndarray of float64
         The kernel's numbers from the options.
     extra : str or None
-        Name of the array that the coordinator sends with the version, float32, shape (n, d).
+        Name of the array that the coordinator sends with the version, float32, shape (n, ...); read as (n, d).
     of_step, of_samples : str or None
         Names of arrays from :meth:`Recommender.draws`: the first is used whole, of the second the rows of positives.
         The samples passed to it are then placeholders, of which only the number is known.

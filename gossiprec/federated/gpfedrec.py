@@ -17,10 +17,11 @@ from pydantic import Field
 from gossiprec.base.arrays import F32, F64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST
-from gossiprec.federated import RECOMMENDERS, CoordinatorContext, CoordinatorHook
+from gossiprec.federated import RECOMMENDERS, AnalyticTerm, CoordinatorContext, CoordinatorHook
 from gossiprec.federated.pfedrec import FirstScoreFunction, PFedRec, PFedRecOptions, hold_last
 from gossiprec.models.base import Layout
 from gossiprec.models.base.contrastive import TINY
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 2**30
 """Largest size in bytes of all clients' tables together."""
+AT_ONCE = 4096, 16
+"""Columns of which products are added up in single precision, and answers that are read together."""
 TAIL = 2
 """Numbers at the end of an item's row that never move: a one for the bias, and the item's own number."""
 
@@ -94,6 +97,14 @@ class GPFedRec(PFedRec):
         total = self.model.loss({**p, "users": hold_last(p["users"], 1), "items": scaled}, batch)
         return total + self.options.guide_weight * away.sum() / (guide.shape[0] * guide.shape[1])
 
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+        """Return the term of the distance from the table, which also scales the items' slopes."""
+        from gossiprec.federated import term_kernels
+
+        ratio = (self.options.item_rate or self.learning_rate) / self.learning_rate
+        numbers = np.array([ratio, self.options.guide_weight])
+        return AnalyticTerm(term_kernels.pull_to_guide, numbers, extra="guides")
+
     def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which builds the graph and the tables."""
         options, n_clients, layout = self.options, context.n_clients, context.layout
@@ -136,21 +147,32 @@ class GuideTables(FirstScoreFunction):
         moving, common, clients = self._moving, version.copy(), answers.clients
         guides = np.empty((self._n_clients, int(moving.sum())), np.float32)
         if len(clients):
-            weights, place = self._weights(answers).astype(np.float32), np.cumsum(moving) - 1
-            for columns, rows in answers.inbox.received():
-                here = moving[columns]
-                tables = weights @ rows[:, here]
-                guides[clients[:, None], place[columns][here]] = tables
-                common[columns][here] = tables.mean(axis=0, dtype=np.float64)
+            tables, means = self._tables(answers), np.empty(guides.shape[1])
+            weights = self._weights(tables).astype(np.float32)
+            for low in range(0, len(means), AT_ONCE[0]):
+                columns = slice(low, low + AT_ONCE[0])
+                found = weights @ tables[:, columns]
+                guides[clients, columns], means[columns] = found, found.mean(axis=0, dtype=np.float64)
+            common[moving] = means
         absent = np.setdiff1d(np.arange(self._n_clients), clients)
         guides[absent] = common[moving]
         return common, {"guides": guides.reshape(self._n_clients, self._layout.n_items, -1)}
 
-    def _weights(self, answers: ClientAnswers) -> F64:
+    def _tables(self, answers: ClientAnswers) -> F32:
+        """Return the items of the answering clients without the numbers that never move, shape (n_answers, ...)."""
+        inbox, layout = answers.inbox, self._layout
+        width, n_numbers = layout.item_width - TAIL, layout.n_items * layout.item_width
+        tables = np.empty((len(answers.clients), layout.n_items, width), np.float32)
+        for low in range(0, len(tables), AT_ONCE[1]):
+            some = inbox.rows[inbox.row_index[low : low + AT_ONCE[1]], 0:n_numbers]
+            tables[low : low + AT_ONCE[1]] = some.reshape(-1, layout.n_items, layout.item_width)[..., :width]
+        return tables.reshape(len(tables), -1)
+
+    def _weights(self, tables: F32) -> F64:
         """Return the weights of the propagated graph of the answering clients, shape (n_answers, n_answers)."""
-        products = np.zeros((len(answers.clients),) * 2)
-        for columns, rows in answers.inbox.received():
-            part = rows[:, self._moving[columns]]
+        products = np.zeros((len(tables),) * 2)
+        for low in range(0, tables.shape[1], AT_ONCE[0]):
+            part = tables[:, low : low + AT_ONCE[0]]
             products += part @ part.T  # a symmetric product in single precision, added up in double
         norms = np.maximum(np.sqrt(np.diag(products)), TINY)
         closeness, options = products / np.outer(norms, norms), self._options

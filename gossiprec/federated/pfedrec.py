@@ -21,12 +21,14 @@ from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.federated import (
     RECOMMENDERS,
+    AnalyticTerm,
     CoordinatorContext,
     CoordinatorHook,
     PersonalModels,
     Recommender,
 )
 from gossiprec.models.base import Layout
+from gossiprec.models.base.kernel_interface import AnalyticGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.mf import MF
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
@@ -87,6 +89,14 @@ class PFedRec(Recommender):
         moved = (user - self.learning_rate * torch.func.grad(by_user)(user)).detach()
         scaled = held + rate / self.learning_rate * (rows - held)
         return by_user(p["users"]) + self.model.loss({**p, "users": moved, "items": scaled}, batch)
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+        """Return the term that replaces the items' slopes by those of the second step."""
+        from gossiprec.federated import term_kernels
+
+        ratio = (self.options.item_rate or self.learning_rate) / self.learning_rate
+        numbers = np.array([self.learning_rate, ratio, float(self.options.bias)])
+        return AnalyticTerm(term_kernels.specialise_second_step(gradient.fill), numbers)
 
     def personal_models(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
         """Return the present version, to which each client adds its whole change."""

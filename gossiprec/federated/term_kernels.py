@@ -16,7 +16,7 @@ from numpy import float32
 from gossiprec.models.base.contrastive import TINY
 from gossiprec.native.jit import kernel, noinline, specialise
 from gossiprec.native.tiles import Matrix
-from gossiprec.numerics.flat_ops import axpy, copy_range, dot, exp32, sum_range
+from gossiprec.numerics.flat_ops import axpy, copy_range, dot, exp32, fill_range, scale_into, sum_range
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
 
 AT_ONCE = 64
@@ -275,6 +275,51 @@ def add_contrast(client):
         along = float32(0.0)
     for i in range(dim):
         client.slopes[i] += (pulls[i] - along * client.core[i] / norm) / norm
+
+
+@functools.cache
+def specialise_second_step(gradient: Any) -> Any:
+    """Return :class:`AnalyticTerm`'s kernel with items that move by the user's next row (`fill` of a gradient)."""
+    return specialise(_move_items_second, fill=gradient)
+
+
+def _move_items_second(client):
+    """Replace the items' slopes by those at the user's row after its step of gradient descent.
+
+    Numbers: the user's learning rate, the items' as a multiple of it, and the numbers of a row's end that never move.
+    """
+    rate, ratio, n_held = client.numbers
+    moved, unused = client.core.copy(), np.empty_like(client.core)
+    for i in range(len(moved)):
+        moved[i] -= float32(rate) * client.slopes[i]
+    fill(
+        moved, client.items, unused, client.item_slopes, client.samples, client.positives, client.shape, client.room
+    )  # fmt: skip
+    n_moving = len(client.items) - int(n_held)
+    for i in range(len(client.items)):
+        scale_into(
+            client.item_slopes[i], 0, client.item_slopes[i], 0, client.items.shape[1],
+            float32(ratio if i < n_moving else 0.0),
+        )  # fmt: skip
+
+
+@kernel
+def pull_to_guide(client):
+    """Add the derivatives of the squared distance from the client's table (:class:`AnalyticTerm`).
+
+    Numbers: the items' learning rate as a multiple of the user's, and lambda. An item's row ends with two numbers that
+    never move, of which the last is the item's number; ``extra`` holds all tables.
+    """
+    items, guide, item_slopes = client.items, client.extra[client.node], client.item_slopes
+    dim, ratio = len(items) - 2, float32(client.numbers[0])
+    twice = float32(2.0 * client.numbers[1] / len(guide))
+    client.slopes[dim + 1] = float32(0.0)
+    fill_range(item_slopes[dim], 0, items.shape[1], float32(0.0))
+    fill_range(item_slopes[dim + 1], 0, items.shape[1], float32(0.0))
+    for t in range(items.shape[1]):
+        at = np.int64(items[dim + 1, t]) * dim
+        for i in range(dim):
+            item_slopes[i, t] = ratio * (item_slopes[i, t] + twice * (items[i, t] - guide[at + i]))
 
 
 TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range(7)

@@ -234,14 +234,17 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
     """Return the part of the training that has no analytic gradient, or None."""
     from gossiprec.compute.local_update import TrainingMode
-    from gossiprec.federated import missing_analytic_gradient
-    from gossiprec.models.feeds import SequenceFeed
+    from gossiprec.federated import missing_analytic_gradient, overrides_method
+    from gossiprec.models.feeds import PairwiseFeed
 
     model, batch_size = outline.model, outline.training.batch_size
     missing = missing_analytic_gradient(model, outline.recommender)
     if missing is not None:
         return missing
-    if batch_size is not None and model.feed is not SequenceFeed:  # a client has one batch
+    recommender = outline.recommender
+    if batch_size is not None and (  # of sequences, a client has one batch
+        model.feed is PairwiseFeed or (recommender is not None and overrides_method(recommender, "draws"))
+    ):
         return f"batches of {batch_size} (training.batch_size)"
     if (outline.settings.training_modes != TrainingMode.PLAIN).any():
         return "training that policies change"

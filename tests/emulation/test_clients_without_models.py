@@ -122,7 +122,7 @@ def test_the_coordinator_finds_the_same_communities(tmp_path):
 @pytest.mark.parametrize("batch_size", slow_except_first([8, "full"]))
 def test_executors_agree(optimizer, batch_size):
     training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": batch_size, "local_epochs": 2}
-    names = ("reference", "batched", "fused") if batch_size == "full" else ("reference", "batched")
+    names = ("reference", "batched", "fused")
     runs = [carried_out(star(training=training, executor={"name": name})) for name in names]
 
     for run in runs[1:]:
@@ -162,6 +162,7 @@ WAYS = st.fixed_dictionaries(
         "local_epochs": st.integers(1, 4),
         "negatives": st.integers(1, 6),
         "negatives_drawn": st.sampled_from(["once", "each_update"]),
+        "batch_size": st.sampled_from(["full", 1, 7]),
     }
 )
 
@@ -176,7 +177,7 @@ def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, mer
     """
     way = {**way, "eps": 1e-3} if way["optimizer"] == "adam" else way
     world = {
-        "model": {**model, "init_std": 0.5}, "training": {**way, "batch_size": "full", "learning_rate": 0.01},
+        "model": {**model, "init_std": 0.5}, "training": {**way, "learning_rate": 0.01},
         "rounds": 1, "merge": merge, "protocol": {"participation": 1.0, "slice": 6},
     }  # fmt: skip
     runs = [carried_out(star(**world, executor={"name": name})) for name in ("reference", "fused")]
@@ -196,7 +197,8 @@ def test_a_written_out_gradient_is_taken_where_there_is_one():
     assert executor_of(training=full) == "fused"
     assert executor_of(training=full, model=MODELS["ncf"]) == "fused"
     assert executor_of(training=full, model=MODELS["mf"]) == "fused"  # bpr
-    assert executor_of(training=SGD) != "fused"
+    assert executor_of(training=SGD) == "fused"
+    assert executor_of(training=SGD, model=MODELS["mf"]) != "fused"  # batches of pairs
     assert executor_of(training=full, recommender={"name": "simgcl"}) == "fused"
     assert executor_of(training=full, recommender={"name": "simgcl", "temperature": 0.02}) != "fused"
 
@@ -297,7 +299,9 @@ def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
 
 @pytest.mark.parametrize(
     ("executor", "batch_size", "model"),
-    slow_except_first([("batched", 16, "gmf"), ("fused", "full", "gmf"), ("fused", "full", "ncf")]),
+    slow_except_first(
+        [("batched", 16, "gmf"), ("fused", 16, "gmf"), ("fused", "full", "gmf"), ("fused", "full", "ncf")]
+    ),
 )
 def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, executor, batch_size, model):
     training = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": batch_size}
@@ -432,7 +436,7 @@ REFUSED = {
         "dp-sgd adds noise to every item",
     ),
     "fused, batches": (
-        {"executor": {"name": "fused"}},
+        {"executor": {"name": "fused"}, "model": MODELS["mf"]},
         "'fused' has no .* for batches of 16 .training.batch_size.",
     ),
     "fused, recommender": (

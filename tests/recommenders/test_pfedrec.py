@@ -13,6 +13,7 @@ from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import play_to_end
 from tests.emulation.tiny_runs import tiny
+from tests.slow import slow_except_first
 
 DIM, RATE, ITEM_RATE = 4, 0.3, 2.0
 ITEMS, LABELS = np.array([2, 0, 1, 0, 3]), np.array([1.0, 0.0, 0.0, 1.0, 0.0])
@@ -57,18 +58,43 @@ def test_items_move_by_the_score_function_that_has_just_moved(bias):
     np.testing.assert_allclose(rows - RATE * p["items"].grad.numpy(), expected, atol=1e-6)
 
 
-def played(**recommender):
+def played(executor="fused", size=12, **recommender):
     scenario = tiny(
         model={"name": "mf", "dim": DIM, "init_std": 1.0},
-        training={"optimizer": "sgd", "learning_rate": RATE, "batch_size": 8},
-        protocol={"name": "fedavg", "rounds": 2, "slice": 12, "client_model": "none", "merge": "mean"},
+        training={"optimizer": "sgd", "learning_rate": RATE, "batch_size": 8, "local_epochs": 2},
+        protocol={"name": "fedavg", "rounds": 2, "slice": size, "client_model": "none", "merge": "mean"},
         recommender={"name": "pfedrec", "item_rate": ITEM_RATE, **recommender},
+        executor={"name": executor},
         observers=[],
     )
     run = prepare(load_scenario(scenario))
     first = run.executor.store.own.copy()
     play_to_end(run)
     return run, first
+
+
+@pytest.mark.parametrize(
+    "recommender",
+    slow_except_first([{}, {"bias": False}, {"name": "gpfedrec", "guide_weight": 30.0}]),
+)
+def test_compiled_clients_train_as_those_of_torch(recommender):
+    """They agree to rounding after two rounds in batches of 8, of which a client's last is smaller."""
+    compiled, torch_ = (played(executor, **recommender)[0] for executor in ("fused", "reference"))
+    assert [run.executor.name for run in (compiled, torch_)] == ["fused", "reference"]
+    versions = [run.executor.store.version(int(run.planner.current_rows[-1])) for run in (compiled, torch_)]
+    np.testing.assert_allclose(*versions, rtol=0, atol=2e-6)
+    users = [run.executor.store.own for run in (compiled, torch_)]
+    np.testing.assert_allclose(*users, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(("size", "sharing"), [(12, 1), (5, 10)])  # the last slice has two of twelve clients
+def test_a_row_to_score_by_has_room_only_for_the_users_who_share_it(size, sharing):
+    run, _ = played(size=size)
+    store = run.executor.store
+    view = store.scoring_view(run.planner.current_rows, np.arange(12))
+    users = view.rows[:, view.layout.users].reshape(len(view.rows), -1, DIM)
+    np.testing.assert_array_equal(users[view.row, view.user], store.own)
+    assert users.shape[1] == sharing
 
 
 def test_clients_start_with_one_score_function_and_end_with_items_of_their_own():

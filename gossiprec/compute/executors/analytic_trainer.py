@@ -35,8 +35,8 @@ _NO_ITEMS = np.zeros(0, np.int32)
 class AnalyticTrainer(ClientTrainer):
     """A trainer that runs several clients of one version in one compiled call, without padding.
 
-    No client's bytes depend on another client. Batches, and policies that change training, are not supported.
-    A subclass adds a kind of samples.
+    No client's bytes depend on another client. Policies that change training are not supported. A
+    subclass adds a kind of samples.
     """
 
     name = "fused"
@@ -134,7 +134,7 @@ class AnalyticTrainer(ClientTrainer):
         return [self.transformed_samples(task, columns) for task, columns in zip(tasks, drawn, strict=True)]
 
 
-class FullBatchTrainer(AnalyticTrainer):
+class LabelledTrainer(AnalyticTrainer):
     """The trainer of models with an :class:`AnalyticGradient`: user row, touched items and shared weights."""
 
     def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: AnalyticGradient) -> None:
@@ -143,7 +143,7 @@ class FullBatchTrainer(AnalyticTrainer):
         self._gradient, self._constants = gradient, gradient.shape
         self._term = term or AnalyticTerm(term_kernels.add_nothing, np.zeros(0))
         self._train_clients = kernels.specialise_clients(
-            kernels.train_full_batches, fill_stub=gradient.fill, add_stub=self._term.add
+            kernels.train_labelled, fill_stub=gradient.fill, add_stub=self._term.add
         )
 
     def warm_up(self) -> None:
@@ -184,9 +184,11 @@ class FullBatchTrainer(AnalyticTrainer):
         offsets = np.cumsum([0, *map(len, items)])
         labels = np.concatenate([np.zeros(0, np.float32), *(each["labels"] for each in more if each)])
         data = kernels.LabelledSamples(
-            np.array([training.negatives_update(task.update) for task in tasks], np.int64), training.negatives,
-            np.uint64(self.work.seed), feed.positives.offsets, feed.positives.values, feed.member, offsets,
-            np.concatenate([_NO_ITEMS, *items]), labels, gradient.summed, np.empty(gradient.room, np.float32),
+            np.array([training.negatives_update(task.update) for task in tasks], np.int64),
+            np.array([task.update * training.local_epochs for task in tasks], np.int64),
+            training.batch_size or 0, training.negatives, np.uint64(self.work.seed), feed.positives.offsets,
+            feed.positives.values, feed.member, offsets, np.concatenate([_NO_ITEMS, *items]), labels,
+            gradient.summed, np.empty(gradient.room, np.float32),
             self._term_arguments(tasks, extras),
         )  # fmt: skip
         return data, self._own_touched(_nodes(tasks)) + np.diff(offsets)
@@ -197,6 +199,7 @@ class FullBatchTrainer(AnalyticTrainer):
         extra = _NOTHING
         if term.extra is not None:
             extra = extras[term.extra] if tasks else self.store.own[:1]
+            extra = extra.reshape(len(extra), -1)
         if term.of_step is None and term.of_samples is None:
             return kernels.TermArguments(term.numbers, extra, _NOTHING, _NOTHING)
         of_step, of_samples, width = [], [], 1 + training.negatives
@@ -275,7 +278,7 @@ def make_analytic_trainer(work: ExecutorContext, store: UpdateStore) -> Analytic
     if isinstance(gradient, SequenceGradient):
         return SequenceTrainer(work, store, gradient)
     assert gradient is not None, "the mode of client updates checks it"
-    return FullBatchTrainer(work, store, gradient)
+    return LabelledTrainer(work, store, gradient)
 
 
 def _target(tasks: Sequence[TrainingTask]) -> int:

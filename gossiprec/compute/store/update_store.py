@@ -307,21 +307,29 @@ class UpdateStore(Store):
         return self.mixture(users, self.version(handle), self.extras(handle))
 
     def _personal_view(self, personal: PersonalModels, current: I64, users: I64) -> ScoringView:
-        """Return a row for each personal version, and one for each user who trained the current version."""
+        """Return a row for each personal version, and one for each user who trained the current version.
+
+        A row has room for as many users as share a row: with models of their own, for one.
+        """
         present, of = self.version(int(current[-1])), personal.of.copy()
         held = [self._held.get(handle) for handle in current[users].tolist()]
         own = [place for place, each in enumerate(held) if personal.local and _is_of(each, present)]
-        n, layout = len(personal.versions), replace(self.layout, n_users=len(users))
+        n, width = len(personal.versions), self.layout.user_width
+        of[own] = n + np.arange(len(own))
+        user, order = np.empty(len(users), np.int64), np.argsort(of, kind="stable")
+        counts = np.bincount(of, minlength=n)
+        user[order] = np.arange(len(users)) - (np.cumsum(counts) - counts)[of[order]]
+        layout = replace(self.layout, n_users=max(1, int(counts.max())))
         rows = np.zeros((n + len(own), layout.row_size), np.float32)
-        rows[:, layout.users] = self._own_of(current, users)[:, : self.layout.user_width].ravel()
+        at = user[:, None] * width + np.arange(width)
+        rows[of[:, None], layout.users.start + at] = self._own_of(current, users)[:, :width]
         models = rows[:, layout.items.start : layout.shared.stop]
         models[:n] = personal.versions
         for row, place in enumerate(own, n):
-            models[row] = personal.versions[of[place]]
+            models[row] = personal.versions[personal.of[place]]
             held[place].add_change_to(models[row], personal.local)  # type: ignore[union-attr]
-            of[place] = row
         is_common = len(rows) == 1 and not personal.local
-        return ScoringView(layout, rows, of, np.arange(len(users)), together=is_common)
+        return ScoringView(layout, rows, of, user, together=is_common)
 
     def drop_unneeded(self, planner: Planner) -> None:
         """Drop versions that are no longer referenced, and updates that all receivers have read.

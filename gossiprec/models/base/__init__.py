@@ -115,7 +115,7 @@ class Model(ABC):
         """
 
     def analytic_gradient(self) -> AnalyticGradient | None:
-        """Return the analytic gradient of a user's full batch, or None; compilers are imported here.
+        """Return the analytic gradient of a user's batch, or None; compilers are imported here.
 
         Clients without a stored model train with it many times as fast as with autograd. It is for losses that are
         the mean cross-entropy of labels (:class:`PointwiseFeed`), and for models without private blocks.
