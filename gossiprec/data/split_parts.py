@@ -121,7 +121,8 @@ def read_lists(
     DataError
         If the source is damaged, or no line has an item.
     """
-    users, items, sizes, lines = [], [], [], []
+    users, items, sizes, lines = list[int](), list[int | None](), list[int](), list[int]()
+    known = codes[1].ids
     for line, cells in _lines(source, layout):
         if "" in cells:
             raise source.error(line, "no name between two delimiters", "a user, then its items")
@@ -129,7 +130,8 @@ def read_lists(
             if once and cells[0] in codes[0].ids:
                 raise source.error(line, f"user {cells[0]!r} again", "one line for each user")
             users.append(codes[0].ids.setdefault(cells[0], len(codes[0].ids)))
-            items += [codes[1].ids.setdefault(cell, len(codes[1].ids)) for cell in cells[1:]]
+            found = [*map(known.get, cells[1:])]
+            items += [known.setdefault(cell, len(known)) for cell in cells[1:]] if None in found else found
             sizes.append(len(cells) - 1)
             lines.append(line)
     if not items:
@@ -149,7 +151,9 @@ def _lines(source: FileSource, layout: TextFormat) -> Iterator[tuple[int, list[s
 
 def _cells(source: FileSource, layout: TextFormat, line: int, text: str) -> list[str]:
     """Return the user of a line and the user's items."""
-    cells = [cell.strip() for cell in text.split(layout.pyarrow_delimiter)]
+    cells = text.split(layout.pyarrow_delimiter)
+    if layout.delimiter != " ":  # else any white space was a delimiter
+        cells = [cell.strip() for cell in cells]
     if layout.user_delimiter is None:
         return cells
     user, found, item = cells[0].partition(layout.user_delimiter)

@@ -275,7 +275,13 @@ def _outcome(run: Mapping[str, Any], monitor: AccessMonitor, *, copies: bool = F
 
     shared = nullcontext() if copies else ours(_kind(run))
     with tempfile.TemporaryDirectory() as folder, monitor.installed(), shared:
-        done = simulate(run, out=Path(folder) / "run", load_data=load)
+        try:
+            done = simulate(run, out=Path(folder) / "run", load_data=load)
+        except ScenarioError as error:
+            meter = getattr(monitor, "meter", None)
+            if meter is not None and meter.has_reported:  # a refusal comes before the first report
+                raise PluginError(str(error)) from error
+            raise
         files = {name: (done.path / name).read_bytes() for name in FILES}
         return _Outcome(files, monitor.meter, done.summary or {})
 

@@ -49,12 +49,15 @@ class RecordedAttack(AttackHook):
         Labels of each ranking, and the node and the scores of each adversary.
     n_scores : int
         Number of scores given to victims.
+    has_reported : bool
+        Whether a report has requested its results.
     """
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
         self.rankings: list[tuple[tuple[Any, ...], list[tuple[int, bytes]]]] = []
         self.n_scores = 0
+        self.has_reported = False
 
     @property
     def own_nodes(self) -> list[int]:
@@ -63,6 +66,7 @@ class RecordedAttack(AttackHook):
 
     def timed_call(self, job: Callable[..., T], *args: Any) -> T:
         """Call `job`, and record its rankings if it ranks."""
+        self.has_reported |= job != self.attack.observe
         found = super().timed_call(job, *args)
         if job == self.attack.rankings:
             for r in found:  # type: ignore[attr-defined]

@@ -1,11 +1,13 @@
 """Sums of updates: whatever the threads, and however many versions they were made from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.store import update as sums
-from gossiprec.compute.store.update import Update, are_finite, sum_deltas, weighted_sum
+from gossiprec.compute.store.update import Update, UpdateBatch, are_finite, sum_deltas, weighted_sum
 from gossiprec.numerics.buffer_pool import BufferPool
 
 WIDTH, N_ITEMS = 8, 40
@@ -21,6 +23,22 @@ def updates_of(n_versions, n_shared, seed=0, n=6):
         items = np.sort(draw.choice(N_ITEMS, 5, replace=False)).astype(np.int32)
         rows = base[:size].reshape(N_ITEMS, WIDTH)[items] + draw.normal(0, 1, (5, WIDTH)).astype(np.float32)
         yield Update(base, items, rows, base[size:] + draw.normal(0, 1, n_shared).astype(np.float32))
+
+
+def in_batches(updates, per_batch):
+    """Return the updates with their numbers in batches of trainers, each batch in reverse order and with gaps."""
+    found = []
+    for begin in range(0, len(updates), per_batch):
+        some = updates[begin : begin + per_batch][::-1]
+        begins = 7 * np.arange(len(some))
+        items, rows = np.zeros(7 * len(some), np.int32), np.full((7 * len(some), WIDTH), np.nan, np.float32)
+        for at, update in zip(begins, some, strict=True):
+            items[at : at + 5], rows[at : at + 5] = update.items, update.rows
+        shared = np.array([update.shared for update in some])
+        batch = UpdateBatch(some[0].base, begins, begins + 5, items, rows, shared)
+        views = [replace(update, trained=batch, number=k) for k, update in enumerate(some)]
+        found += views[::-1]
+    return found
 
 
 def naive(updates, shares):
@@ -79,3 +97,15 @@ def test_changes_are_summed_in_their_order(monkeypatch, n_versions, n_shared, n_
         shared += weight * change.shared
     found = sum_deltas(updates, weights, ThreadPool(n_threads), BufferPool())
     assert [part.tobytes() for part in found] == [part.tobytes() for part in (total, mass, shared)]
+
+
+@pytest.mark.parametrize("per_batch", [1, 6, 24])
+def test_updates_in_the_batches_of_their_trainer_add_up_to_the_same(per_batch):
+    """Of 48 updates, those in batches of 6 are copied, those in batches of 24 are not; two have no batch."""
+    plain = list(updates_of(1, 3, n=48))
+    views = [*in_batches(plain[:-2], per_batch), *plain[-2:]]
+    weights = np.random.default_rng(1).uniform(0.1, 2.0, len(plain))
+    before, after = (sum_deltas(each, weights, ThreadPool(2), BufferPool()) for each in (plain, views))
+    assert [part.tobytes() for part in before] == [part.tobytes() for part in after]
+    in_place = [batch.rows is views[0].trained.rows for _, batch in sums.batch_updates(views, BufferPool())]
+    assert any(in_place) == (per_batch == 24)

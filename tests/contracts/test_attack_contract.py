@@ -318,6 +318,18 @@ class NamesItself(ReportsItsNodes):
         yield ItemSets(self.nodes[:1], np.array([0, 1]), np.array([3], np.int32), {"observer": "spy"})
 
 
+class NamesAFindingTwice(ReportsItsNodes):
+    def findings(self, now):
+        yield from [Finding("seen", {}, 1.0)] * (2 if self.context.coordinator is None else 1)
+
+
+class DoesNotAnnounce(ReportsItsNodes):
+    def findings(self, now):
+        yield from super().findings(now)
+        if self.context.coordinator is None:
+            yield Finding("more", {}, 1.0)
+
+
 SPIES = {
     ReadsHiddenRows: "the ranking .* differs if everything that it must not see is overwritten",
     ReadsWhatWasNotDelivered: "the ranking .* differs if",
@@ -338,6 +350,8 @@ SPIES = {
     CallsANumberARate: "mia_precision is a share, but one is 3",
     RepeatsAnItem: "names an item of a victim twice",
     NamesItself: "victim . is a node of the attack itself",
+    NamesAFindingTwice: "two findings have the same name seen",
+    DoesNotAnnounce: "spy reports more, which no study can collect",
     SeesNobody: "found nothing in any run, so nothing was checked",
 }
 

@@ -1,12 +1,13 @@
 """Joining rankings with the truth: every column of attacks.csv, the best round and the summary, naively."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gossiprec.adversaries.attacks import Ranking
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
@@ -105,6 +106,27 @@ def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_la
         nodes, accuracies = record.adversaries()[key]
         assert nodes.tolist() == list(range(N))
         assert accuracies.tolist() == pytest.approx(shares[best])
+
+
+def test_rankings_of_users_that_do_not_exist_or_come_twice_are_refused():
+    for changes, words in (
+        (
+            {"adversaries": np.array([N])},
+            "single ranks for adversary 13; expected each of 0 to 12 at most once",
+        ),
+        (
+            {"adversaries": np.array([2, 2]), "scores": np.zeros((2, N))},
+            "single ranks for an adversary twice",
+        ),
+        (
+            {"scores": np.zeros((1, N - 1))},
+            r"single ranks with scores of shape \(1, 12\); expected \(1, 13\)",
+        ),
+        ({"views": (np.zeros((2, N)),)}, r"single ranks with scores of shape \(2, 13\); expected \(1, 13\)"),
+    ):
+        broken = replace(ranking(1, [3]), **changes)
+        with pytest.raises(PluginError, match=words):
+            AttackRecord(drawn_split(), SIZES).score([broken], time=1.0, round=1)
 
 
 def at_best_rounds():

@@ -12,6 +12,7 @@ from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions
 from gossiprec.base.ragged import Ragged
+from gossiprec.cli.main import exit_code
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation import estimate_run, prepare, resume, simulate
@@ -520,21 +521,24 @@ def test_what_cannot_be_is_refused(changes, why):
         prepare(load_scenario(poisoned(**changes)))
 
 
-def test_a_target_that_everyone_has_is_refused():
-    scenario = load_scenario(poisoned(attackers=[{**AHUM, "targets": [3, 9]}]))
-    split = load_data(scenario)
-
-    def with_nine(held):
-        return Ragged.from_parts([np.union1d(items, [9]).astype(np.int32) for items in held])
-
-    tested = [np.setdiff1d(split.test[u], [9]) for u in range(N)]
-    common = replace(
-        split, train=with_nine([split.train[u] for u in range(N)]), test=Ragged.from_parts(tested)
+@pytest.mark.parametrize(
+    ("targets", "aim"), [([3, 0], "promote"), ([0], "demote"), ({"least_popular": 14}, "promote")]
+)
+@pytest.mark.parametrize("protocol", [SLICED, GOSSIP], ids=["federation", "gossip"])
+def test_a_target_that_all_users_have_is_refused(protocol, targets, aim, tmp_path, capsys):
+    """By the command line, with one message; item 0 is in different parts of the split."""
+    rows = [f"{u},{i},{(7 * u + i) % 5}" for u in range(N) for i in (0, 1 + u, 2 + u)]
+    (tmp_path / "data.csv").write_text("\n".join(["user,item,time", *rows]))
+    columns, split = ["user", "item", "time"], {"name": "leave_last_k", "test": 1, "validation": 1}
+    dataset = {"name": "file", "path": str(tmp_path / "data.csv"), "columns": columns, "split": split}
+    attackers = [{**AHUM, "targets": targets, "aim": aim}]
+    run = poisoned(protocol=protocol, dataset=dataset, attackers=attackers)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
+    assert exit_code(["simulate", str(tmp_path / "run.yaml"), "--out", str(tmp_path / "run")]) == 2
+    assert " ".join(capsys.readouterr().err.split()).split(" ... ")[-1] == (
+        "error: attackers.0.targets: found item 0, which every one of the 12 users has, so that no user is "
+        "recommended it; expected items that some user lacks; list others"
     )
-    with pytest.raises(
-        ScenarioError, match=r"attackers.0.targets: every one of the 12 users has item 9, so no user"
-    ):
-        prepare(scenario, load=lambda _: common)
 
 
 class NotANumber(Push_):

@@ -206,8 +206,8 @@ def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
     train = Ragged.sets_from_pairs(*np.nonzero(draw.random((5, n_items)) < 0.4), 5)
     owned = {(u, i) for u in range(5) for i in train[u].tolist()}
     asked = [draw.choice(n_items, 6, replace=False).astype(np.int32) for _ in range(3)]
-    victims, adversaries = np.array([0, 2, 3, 4]), np.array([0, 1, 4])
-    entropies = draw.random((4, n_items)).astype(np.float32)
+    victims, adversaries = np.array([0, 2, 3]), np.array([0, 1, 4])
+    entropies = draw.random((3, n_items)).astype(np.float32)
     hidden = np.array([1, 4])
     apart = {a: draw.random((2, 6)).astype(np.float32) for a in range(3)}
     guesses = MembershipGuesses(
@@ -246,6 +246,19 @@ def test_guesses_at_what_does_not_exist_are_refused():
         ({"hidden": np.array([-1])}, r"hub guesses about victim -1"),
         ({"victims": np.array([1, 1]), "entropies": zeros(2)}, r"hub guesses about a victim twice"),
         ({"entropies": zeros(2)}, r"entropies of shape \(2, 30\); expected \(1, 30\)"),
+        ({"hidden": np.array([1])}, r"hub guesses about a victim twice"),
+        (
+            {"hidden": np.array([2]), "hidden_entropies": zeros},
+            r"hidden entropies of shape \(0, 30\); expected \(1, 1\)",
+        ),
+        (
+            {"items": np.array([3, 3]), "offsets": np.array([0, 2])},
+            r"hub guesses with an item of an adversary twice",
+        ),
+        (
+            {"adversaries": np.array([2, 2]), "offsets": np.array([0, 1, 2]), "items": np.array([3, 3])},
+            r"hub guesses with an adversary twice",
+        ),
     ):
         whole = {
             "observer": "hub", "momentum": 0.0, "thresholds": (0.5,), "adversaries": np.array([0]),

@@ -135,6 +135,17 @@ def test_a_ra_takes_its_users_as_they_are_drawn(model):
     assert unhardened.rows.tobytes() == found.rows.tobytes()
 
 
+@pytest.mark.parametrize("name", ["a-ra", "a-hum"])
+def test_a_model_without_a_compiled_gradient_is_poisoned_by_torch(name, monkeypatch):
+    world = World("ncf")
+    compiled = world.poisoner(name).gradient(world.sent, PUSH)
+    monkeypatch.setattr(type(world.model), "analytic_gradient", lambda model: None)
+    found = world.poisoner(name).gradient(world.sent, PUSH)
+    np.testing.assert_allclose(found.rows, compiled.rows, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.shared, compiled.shared, rtol=1e-5, atol=1e-7)
+    assert found.rows.tobytes() != compiled.rows.tobytes()
+
+
 def test_options_say_how_many_users_there_are_and_how_hard_they_become():
     world = World("ncf")
     users = hard_users(world, drawn_users(3, 0.5), steps=4, rate=0.2)

@@ -69,6 +69,8 @@ class Finding:
                 f"{self.measure} has {len(self.per_node[1])} values for {len(self.per_node[0])} "
                 "nodes; report one value per node"
             )
+        if self.per_node is not None and len(np.unique(self.per_node[0])) < len(self.per_node[0]):
+            raise ValueError(f"{self.measure} has two values for a node; report one value per node")
         object.__setattr__(self, "labels", plain)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.models import BlockRole, Layout, Model
+from gossiprec.models.base.kernel_interface import AnalyticGradient, has_own_gradient
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import old_members
@@ -95,10 +97,67 @@ class ModelFormula:
         losses: Tensor = found(users)
         return losses
 
+    def gradients(self, sent: MessagePayload, items: I32) -> UserGradients:
+        """Return the gradients of users who have some items of a version as their only samples, all with one label.
+
+        They are compiled if the model has its analytic gradient, and by torch otherwise.
+        """
+        if has_own_gradient(self.model) and (analytic := self.model.analytic_gradient()) is not None:
+            return partial(_compiled_gradients, analytic, sent, items)
+        return partial(self._torch_gradients, sent, items)
+
+    def _torch_gradients(self, sent: MessagePayload, items: I32, users: F32, label: float) -> Gradients:
+        import torch
+
+        (rows, shared), leaves = leaf_tensors(sent, items), torch.from_numpy(users).requires_grad_()
+        losses = self.loss(leaves, rows, shared, torch.full((len(items),), label))
+        (slopes,) = torch.autograd.grad(losses.sum(), leaves, retain_graph=True)
+        mean = item_gradient(losses.mean(), items, rows, shared)
+        return Gradients(slopes.numpy(), mean.rows, mean.shared)
+
     def blocks(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
         """Return the model's blocks by name, with some items' rows in place of the item table."""
         tables = {"users": user[None], "items": rows}
         return self.layout.blocks_by_name(tables | self.layout.shared_blocks(shared))
+
+
+class Gradients(NamedTuple):
+    """The gradients of some users' losses.
+
+    Attributes
+    ----------
+    users : ndarray of float32, shape (n_users, user_width)
+        Of each user's own loss.
+    rows, shared : ndarray of float32, shape (n_items, item_width) and (n_shared,)
+        Of the mean of the losses.
+    """
+
+    users: F32
+    rows: F32
+    shared: F32
+
+
+UserGradients: TypeAlias = Callable[[F32, float], Gradients]
+"""Users' rows, shape (n_users, user_width), and the label of the items -> gradients."""
+
+
+def _compiled_gradients(
+    analytic: AnalyticGradient, sent: MessagePayload, items: I32, users: F32, label: float
+) -> Gradients:
+    """Return the gradients by a model's compiled form; means are of float64."""
+    width, columns = users.shape[1], np.ascontiguousarray(sent.items[items].T)
+    core, of_items = np.append(users[0], sent.shared), np.empty_like(columns)
+    samples = np.full(len(items), 1.0 if analytic.summed else 1.0 / len(items), np.float32)
+    positives, room = np.float32(label) * samples, np.empty(analytic.room, np.float32)
+    slopes, total = np.empty((len(users), len(core)), np.float32), np.zeros(columns.shape)
+    for user, slope in zip(users, slopes, strict=True):
+        core[:width] = user
+        analytic.fill(core, columns, slope, of_items, samples, positives, analytic.shape, room)
+        total += of_items
+    rows = np.ascontiguousarray((total / len(users)).T, np.float32)
+    return Gradients(
+        slopes[:, :width], rows, slopes[:, width:].mean(axis=0, dtype=np.float64).astype(np.float32)
+    )
 
 
 def leaf_tensors(sent: MessagePayload, items: I32) -> tuple[Tensor, Tensor]:

@@ -7,15 +7,12 @@ See :mod:`gossiprec.adversaries.poisoners.a_ra`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.poisoners import POISONERS
+from gossiprec.adversaries.poisoners import POISONERS, UserGradients
 from gossiprec.adversaries.poisoners.a_ra import ARa, ARaOptions
-
-if TYPE_CHECKING:  # a scenario can be read without torch
-    from torch import Tensor
+from gossiprec.base.arrays import F32
 
 
 class AHumOptions(ARaOptions):
@@ -38,16 +35,9 @@ class AHum(ARa):
     Options = AHumOptions
     options: AHumOptions
 
-    def harden_users(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+    def harden_users(self, users: F32, gradients: UserGradients) -> F32:
         """Return the users after the steps."""
-        import torch
-
-        dislike = torch.full((len(rows),), float(self.context.sign < 0))
+        rate, dislike = np.float32(self.options.rate), float(self.context.sign < 0)
         for _ in range(self.options.steps):
-            users = users.detach().requires_grad_()
-            loss = self.context.formula.loss(
-                users, rows, shared, dislike
-            ).sum()  # each user's gradient is its own
-            (slope,) = torch.autograd.grad(loss, users)
-            users = users.detach() - self.options.rate * slope
-        return users.detach()
+            users = users - rate * gradients(users, dislike).users
+        return users

@@ -8,17 +8,13 @@ D. Rong, Q. He, J. Chen, "Poisoning deep learning based recommender model in fed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
-from gossiprec.adversaries.poisoners import POISONERS, Poisoner, draw_user_rows, item_gradient, leaf_tensors
+from gossiprec.adversaries.poisoners import POISONERS, Poisoner, UserGradients, draw_user_rows
+from gossiprec.base.arrays import F32
 from gossiprec.base.options import Options
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.rules.aggregators import ModelDelta
-
-if TYPE_CHECKING:  # a scenario can be read without torch
-    from torch import Tensor
 
 
 class ARaOptions(Options):
@@ -43,16 +39,12 @@ class ARa(Poisoner):
 
     def gradient(self, sent: MessagePayload, push: PushContext) -> ModelDelta:
         """Return the gradient over new users at each push."""
-        import torch
-
         context, options = self.context, self.options
         drawn = draw_user_rows(push.generator("poison"), options.users, context.formula.layout, options.std)
-        rows, shared = leaf_tensors(sent, context.targets)
-        users = self.harden_users(torch.from_numpy(drawn), rows.detach(), shared.detach())
-        wanted = torch.full((len(rows),), float(context.sign > 0))
-        loss = context.formula.loss(users, rows, shared, wanted).mean()
-        return item_gradient(loss, context.targets, rows, shared)
+        gradients = context.formula.gradients(sent, context.targets)
+        found = gradients(self.harden_users(drawn, gradients), float(context.sign > 0))
+        return ModelDelta(context.targets, found.rows, found.shared)
 
-    def harden_users(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+    def harden_users(self, users: F32, gradients: UserGradients) -> F32:
         """Return the users unchanged."""
         return users

@@ -18,7 +18,7 @@ from gossiprec.compute.executors.base import ExecutorContext
 from gossiprec.compute.executors.clients import ClientTrainer, TrainingTask
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.store import ScoringView
-from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update import Update, UpdateBatch
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.federated import AnalyticTerm, client_gradient, term_kernels
 from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient, SequenceGradient
@@ -26,7 +26,7 @@ from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.servers import Extras
 
-AT_ONCE = 2**20
+AT_ONCE = 2**21
 """Approximate numbers in the rows that one call returns: a few MB, so that threads wait little at a wave's end."""
 _NOTHING = np.zeros((1, 1), np.float32)
 _NO_ITEMS = np.zeros(0, np.int32)
@@ -119,10 +119,14 @@ class AnalyticTrainer(ClientTrainer):
         tasks: Sequence[TrainingTask], version: F32, found: kernels.ClientResults
     ) -> Iterator[tuple[TrainingTask, Update]]:
         """Yield the tasks with views of the results: copies would cost as much as a small client's step."""
-        begins = zip(tasks, found.places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
-        for task, at, many, weights in begins:
-            some = slice(at, at + many)
-            yield task, Update(version, found.touched[some], found.rows[some], weights)
+        begins = found.places[:-1]
+        batch = UpdateBatch(
+            version, begins, begins + found.n_touched, found.touched, found.rows, found.weights
+        )
+        places = zip(tasks, batch.begins.tolist(), batch.ends.tolist(), found.weights, strict=False)
+        for number, (task, begin, end, weights) in enumerate(places):
+            items, rows = found.touched[begin:end], found.rows[begin:end]
+            yield task, Update(version, items, rows, weights, None, batch, number)
 
     def _drawn(self, tasks: Sequence[TrainingTask]) -> list[Columns]:
         """Return each client's samples, drawn for all clients at once; the recommender may change them."""

@@ -8,6 +8,7 @@ checkpoints and shards hold updates.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -26,6 +27,8 @@ from gossiprec.rules.servers import CALLING_THREAD, ThreadPoolLike
 
 AT_ONCE = 2**20
 """Numbers, approximately, in the updates that are concatenated at once."""
+FEW = 8
+"""Fewer updates in a row of one trainer's batch, on average, are copied."""
 
 
 class UpdateBatch(NamedTuple):
@@ -35,30 +38,45 @@ class UpdateBatch(NamedTuple):
     ----------
     base : ndarray of float32, shape (n_columns,)
         The version.
-    places : ndarray of int64, shape (n_updates + 1,)
-        The beginning of the items and rows of each.
-    items : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
+    begins, ends : ndarray of int64, shape (n_updates,)
+        Update k has the items and rows from ``begins[k]`` to ``ends[k]``.
+    items : ndarray of int32, shape (n,); rows : ndarray of float32, shape (n, item_width)
     shared : ndarray of float32, shape (n_updates, n_shared)
     """
 
     base: F32
-    places: I64
+    begins: I64
+    ends: I64
     items: I32
     rows: F32
     shared: F32
 
 
 def batch_updates(updates: Sequence[Update], memory: BufferPool) -> Iterator[tuple[slice, UpdateBatch]]:
-    """Yield consecutive ranges of updates, each of one version and of bounded size, as batches."""
-    sizes = np.array([update.rows.size + update.shared.size for update in updates])
+    """Yield consecutive ranges of updates, each of one version and of bounded size, as batches.
+
+    They are copied, unless most of them lie in the batches of their trainer, one batch after the other.
+    """
+    pairs = [*itertools.pairwise(updates)]
+    moves = sum(one.trained is not other.trained for one, other in pairs)
+    in_place = FEW * moves < len(updates)
     begins, size = [0], 0
-    for number in range(1, len(updates)):
-        size += sizes[number - 1]
-        if updates[number].base is not updates[number - 1].base or size + sizes[number] > AT_ONCE:
+    for number, (last, update) in enumerate(pairs, 1):
+        size += last.rows.size + last.shared.size
+        if in_place and (last.trained or update.trained):
+            ends = last.trained is not update.trained
+        else:
+            ends = last.base is not update.base or size + update.rows.size + update.shared.size > AT_ONCE
+        if ends:
             begins.append(number)
             size = 0
     for begin, end in zip(begins, [*begins[1:], len(updates)], strict=True):
         some = updates[begin:end]
+        if in_place and (trained := some[0].trained) is not None:
+            own = [update.number for update in some]
+            parts = (trained.begins[own], trained.ends[own], trained.items, trained.rows, trained.shared[own])
+            yield slice(begin, end), UpdateBatch(some[0].base, *parts)
+            continue
         places = np.zeros(len(some) + 1, np.int64)
         np.cumsum([len(update.items) for update in some], out=places[1:])
         n, width, n_shared = int(places[-1]), some[0].rows.shape[1], len(some[0].shared)
@@ -67,7 +85,7 @@ def batch_updates(updates: Sequence[Update], memory: BufferPool) -> Iterator[tup
         np.concatenate([update.items for update in some], out=items)
         np.concatenate([update.rows for update in some], out=rows)
         np.stack([update.shared for update in some], out=shared)
-        yield slice(begin, end), UpdateBatch(some[0].base, places, items, rows, shared)
+        yield slice(begin, end), UpdateBatch(some[0].base, places[:-1], places[1:], items, rows, shared)
 
 
 def are_finite(updates: Sequence[Update], memory: BufferPool) -> Bools:
@@ -162,13 +180,13 @@ def add_update_shares(
     rest : ndarray of float64, shape (1, n_weights)
         Of the weights from `first`.
     """
-    base, places, items, rows, shared = updates
+    base, begins, ends, items, rows, shared = updates
     last_item, width = first_item + len(total), np.uint64(rows.shape[1])
     sums, trained = total.reshape(-1), rows.reshape(-1)
     into, sent = rest[0], base[len(base) - shared.shape[1] + first :]
     for number in range(len(shares)):
         share = shares[number]
-        for touched in range(places[number], places[number + 1]):
+        for touched in range(begins[number], ends[number]):
             if first_item <= items[touched] < last_item:
                 row = items[touched] - first_item
                 at, before = np.uint64(row) * width, np.uint64(items[touched]) * width
@@ -195,13 +213,13 @@ def add_weighted_deltas(
     rest : ndarray of float64, shape (n_weights,)
         Of the weights from `first`.
     """
-    base, places, items, rows, shared = updates
+    base, begins, ends, items, rows, shared = updates
     last_item, width = first_item + len(total), np.uint64(rows.shape[1])
     sums, trained = total.reshape(-1), rows.reshape(-1)
     sent = base[len(base) - shared.shape[1] + first :]
     for number in range(len(weights)):
         weight = weights[number]
-        for touched in range(places[number], places[number + 1]):
+        for touched in range(begins[number], ends[number]):
             if first_item <= items[touched] < last_item:
                 item = items[touched] - first_item
                 mass[item] += weight
@@ -242,12 +260,12 @@ def add_rounded(total: F64, there: Bools, version: F32, share: float, found: F32
 
 def check_finite_updates(updates: UpdateBatch, finite: Bools) -> None:
     """Set `finite` to False for each update of which the change is not finite."""
-    base, places, items, rows, shared = updates
+    base, begins, ends, items, rows, shared = updates
     width, trained = np.uint64(rows.shape[1]), rows.reshape(-1)
     sent = base[len(base) - shared.shape[1] :]
     for number in range(len(finite)):
         others = 0
-        for touched in range(places[number], places[number + 1]):
+        for touched in range(begins[number], ends[number]):
             before, now = np.uint64(items[touched]) * width, np.uint64(touched) * width
             for k in range(width):
                 others += 0 if np.isfinite(trained[now + k] - base[before + k]) else 1
@@ -257,7 +275,7 @@ def check_finite_updates(updates: UpdateBatch, finite: Bools) -> None:
         finite[number] = others == 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Update:
     """A client's trained version, as the rows that it touched.
 
@@ -272,6 +290,14 @@ class Update:
     shared : ndarray of float32, shape (n_shared,)
     user : ndarray of float32, shape (user_upload_width,), or None
         The user upload of the client, or None.
+    trained : UpdateBatch, optional
+        The batch, of the same version, of which the arrays are views.
+    number : int
+        The place in that batch.
+
+    Notes
+    -----
+    It must not be changed; it is not frozen, because that would take half of the time of making it.
     """
 
     base: F32
@@ -279,6 +305,8 @@ class Update:
     rows: F32
     shared: F32
     user: F32 | None = None
+    trained: UpdateBatch | None = None
+    number: int = 0
 
     @property
     def model(self) -> F32:

@@ -181,8 +181,8 @@ def _select_targets(chosen: Targets, split: Split, key: str) -> I32:
     common = items[holders[items] >= split.n_users]
     if len(common):
         raise ScenarioError(
-            f"{key}: every one of the {split.n_users} users has item {common[0]}, so no user is left to "
-            "promote it to; choose another item, or {least_popular: 1}"
+            f"{key}: found item {common[0]}, which every one of the {split.n_users} users has, so that no user is "
+            "recommended it; expected items that some user lacks; list others"
         )
     return items.astype(np.int32)
 

@@ -14,7 +14,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32, I64
-from gossiprec.base.errors import ScenarioError
+from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
@@ -154,6 +154,7 @@ class ActiveRun:
         sizes = [size for ranking in rankings for size in ranking.community_sizes]
         self._groups = make_groups(prepared.scenario, split)
         self._record = AttackRecord(split, sizes, defended, prepared.threads, self._groups)
+        self._record.check_rankings(rankings)
         if rankings:
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
@@ -478,7 +479,7 @@ class ActiveRun:
             findings = meter.timed_call(lambda attack: list(attack.findings(at)), meter.attack)
             unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
             if unannounced:
-                raise ScenarioError(
+                raise PluginError(
                     f"{section}: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
                     "collect; list every reported measure in the attack's `measures`"
                 )

@@ -133,11 +133,14 @@ class AttackRecord:
 
         Raises
         ------
+        PluginError
+            If a ranking is broken (:meth:`check_rankings`).
         ScenarioError
             If two observers have the same labels in the table.
         """
         rows: dict[str, dict[str, Any]] = {}
         self._more, self._now = [], {}
+        self.check_rankings(rankings)
         for ranking in rankings:
             for size in ranking.community_sizes:
                 row = self._score(ranking, size, time=time, round=round)
@@ -147,6 +150,28 @@ class AttackRecord:
                         "of members, momentum, relevance or community_size of one of them"
                     )
         return list(rows.values())
+
+    def check_rankings(self, rankings: Sequence[Ranking]) -> None:
+        """Refuse rankings by users that do not exist or are repeated, and scores that are not one for each user.
+
+        Raises
+        ------
+        PluginError
+        """
+        n = self._split.n_users
+        for ranking in rankings:
+            nodes, subject = ranking.adversaries, f"observers: {ranking.observer} ranks"
+            wrong = nodes[(nodes < 0) | (nodes >= n)]
+            if len(wrong) or len(np.unique(nodes)) < len(nodes):
+                found = f"for adversary {wrong[0]}" if len(wrong) else "for an adversary twice"
+                raise PluginError(
+                    f"{subject} {found}; expected each of 0 to {n - 1} at most once; fix the attack"
+                )
+            for scores in (ranking.scores, *ranking.views):
+                if scores.shape != (len(nodes), n):
+                    raise PluginError(
+                        f"{subject} with scores of shape {scores.shape}; expected {(len(nodes), n)}; fix the attack"
+                    )
 
     def best_round(self, labels: Mapping[str, Any]) -> int | None:
         """Return the best round of the first attack with these labels, or None if there is none."""
@@ -341,7 +366,8 @@ class MembershipRecord:
         Raises
         ------
         ScenarioError
-            If the guesses name victims or items that do not exist, or do not say which adversary queries which item.
+            If the guesses name victims or items that do not exist or are repeated, or do not say which adversary
+            queries which item.
         """
         self._check(guesses)
         counts = self._of_sharing(guesses) + self._of_hidden(guesses)
@@ -362,13 +388,13 @@ class MembershipRecord:
         if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
             found = guesses.items.min() if guesses.items.min() < 0 else guesses.items.max()
             raise PluginError(f"{subject} item {found}; expected 0 to {n_items - 1}; fix the attack")
-        for victims in (guesses.victims, guesses.hidden):
-            wrong = victims[(victims < 0) | (victims >= len(self.is_member))]
-            if len(wrong) or len(np.unique(victims)) < len(victims):
-                found = f"about victim {wrong[0]}" if len(wrong) else "about a victim twice"
-                raise PluginError(
-                    f"{subject} {found}; expected each of 0 to {len(self.is_member) - 1} at most once; fix the attack"
-                )
+        victims = np.concatenate([guesses.victims, guesses.hidden])
+        wrong = victims[(victims < 0) | (victims >= len(self.is_member))]
+        if len(wrong) or len(np.unique(victims)) < len(victims):
+            found = f"about victim {wrong[0]}" if len(wrong) else "about a victim twice"
+            raise PluginError(
+                f"{subject} {found}; expected each of 0 to {len(self.is_member) - 1} at most once; fix the attack"
+            )
         if guesses.entropies.shape != (shape := (len(guesses.victims), n_items)):
             raise PluginError(
                 f"{subject} with entropies of shape {guesses.entropies.shape}; expected {shape}; fix the attack"
@@ -379,6 +405,10 @@ class MembershipRecord:
                 f"{subject} {len(guesses.items)} items with offsets {ends[:1]} to {ends[-1:]} of {len(ends)}; expected "
                 f"{len(guesses.adversaries) + 1} ascending offsets, from 0 to the number of items; fix the attack"
             )
+        asked = np.repeat(np.arange(len(guesses.adversaries)), np.diff(ends)) * n_items + guesses.items
+        for what, named in (("adversary", guesses.adversaries), ("item of an adversary", asked)):
+            if len(np.unique(named)) < len(named):
+                raise PluginError(f"{subject} with an {what} twice; expected each once; fix the attack")
 
     def _of_sharing(self, guesses: MembershipGuesses) -> F64:
         """Return counts (n_thresholds, 4) of hits, guesses, members and pairs.
@@ -412,6 +442,11 @@ class MembershipRecord:
                 self.is_member[np.ix_(guesses.hidden[others], items)],
                 guesses.hidden_entropies(a),
             )
+            if entropies.shape != (shape := (len(guesses.hidden), len(items))):
+                raise PluginError(
+                    f"observers: {guesses.observer} guesses with hidden entropies of shape {entropies.shape}; expected "
+                    f"{shape}; fix the attack"
+                )
             for t, rho in enumerate(guesses.thresholds):
                 guess = entropies[others] < np.float32(rho)
                 found = [guess & truth, guess, truth]

@@ -141,6 +141,11 @@ class AttributeRecord:
                 f"{where}: found victim {wrong[0]}; expected users of whom the attack does not know it; "
                 "fix the attack"
             )
+        pairs = np.stack([found.observers, found.victims])
+        if np.unique(pairs, axis=1).shape[1] < len(found.victims):
+            raise PluginError(
+                f"{where}: found a victim twice for an observer; expected each once; fix the attack"
+            )
         if not np.isfinite(found.probabilities).all():
             raise PluginError(
                 f"{where}: found a probability that is not a number; expected one; fix the attack"

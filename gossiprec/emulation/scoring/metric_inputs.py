@@ -80,14 +80,14 @@ class FullRanker:
             Their scores of all items; overwritten.
         """
         split, kinds, lists = self._split, self.kinds, []
-        unseen, tests = ~self._mask(users, *self._masked), self._mask(users, split.test)
+        unseen, tests = self._without(users, *self._masked), ~self._without(users, split.test)
         if TargetRanks in kinds:
-            untouched = unseen & ~tests & ~self._mask(users, split.validation)
+            untouched = self._without(users, split.test, split.validation, of=unseen)
             lists.append(RankedLists(TargetRanks, users, target_ranks(scores, untouched, self._targets)))
         if TopItems in kinds:
             lists.append(RankedLists(TopItems, users, top_items(scores, unseen, self._length[TopItems])))
         if ValidationRanks in kinds:
-            untrained, validation = ~self._mask(users, split.train), self._mask(users, split.validation)
+            untrained, validation = self._without(users, split.train), ~self._without(users, split.validation)
             lists.append(self._relevant(ValidationRanks, users, scores.copy(), untrained, validation))
         if RelevantRanks in kinds:  # the last, for it overwrites the scores
             lists.append(self._relevant(RelevantRanks, users, scores, unseen, tests))
@@ -100,12 +100,13 @@ class FullRanker:
         found = relevant_ranks(scores, candidates, relevant, self._length[kind])
         return RankedLists(kind, users[found.users], found.ranks)
 
-    def _mask(self, users: I64, *parts: Ragged) -> Bools:
-        """Return which items are in the users' sets, shape (n_users, n_items)."""
-        mask = np.zeros((len(users), self._split.n_items), np.bool_)
+    def _without(self, users: I64, *parts: Ragged, of: Bools | None = None) -> Bools:
+        """Return which items, or which `of` some, are not in the users' sets, shape (n_users, n_items)."""
+        n_items = self._split.n_items
+        mask = np.ones((len(users), n_items), np.bool_) if of is None else of.copy()
         for sets in parts:
             entries, rows = row_entries(sets.offsets, users)
-            mask[rows, sets.values[entries]] = True
+            mask.reshape(-1)[rows * n_items + sets.values[entries]] = False
         return mask
 
 
