@@ -87,6 +87,21 @@ def test_the_page_on_pdc_frs_quotes_its_table_of_office_by_file():
         recall, ndcg = zip(*measured[names.get(name, name), "20"], strict=True)
         assert last == f"{spread(recall)} ({spread(ndcg)})", name
     assert {names.get(name, name) for name, *_ in rows} == {method for method, _ in measured}
+    for name, quoted in commanded("pdc_frs_study.md"):
+        assert is_quoted(quoted, list(zip(*measured[name, "20"], strict=True))), name
+
+
+def commanded(page):
+    """Yield name and numbers of each row of a page's table that `gossiprec table` made."""
+    (rows,) = (rows for header, rows in page_tables(page) if header[0] in ("method", "experiment"))
+    for name, *cells in rows:
+        yield name, [[float(one) for one in cell.strip("*").split(" ± ")] for cell in cells]
+
+
+def is_quoted(quoted, columns):
+    """Return whether means and halves of intervals are those of values of three seeds, which have six digits."""
+    numbers = [(statistics.mean(one), 4.302653 * statistics.stdev(one) / 3**0.5) for one in columns]
+    return quoted == [pytest.approx(pair, abs=5.1e-5) for pair in numbers]
 
 
 LOOKS = {"end": "last epoch", "best": "best validation epoch"}
@@ -140,6 +155,32 @@ def test_pages_of_studies_quote_their_tables(folder):
                     )
                     seen.add((setting[1], row[0]))
     assert {(setting, row) for setting, row, *_ in cells} <= seen
+
+
+@pytest.mark.parametrize(
+    ("folder", "setting", "columns", "names"),
+    [
+        ("fedcl", "lastfm", ("HR@10", "nDCG@10"), {}),
+        (
+            "perfedrec_pp",
+            "authors_code",
+            ("Recall@20", "NDCG@20"),
+            {
+                "perfedrec-pp": "PerFedRec++",
+                "perfedrec": "PerFedRec",
+                "fedgnn": "FedGNN",
+                "fedmf": "FedMF",
+            },
+        ),
+    ],
+)
+def test_tables_of_study_pages_are_those_of_the_committed_ones(folder, setting, columns, names):
+    cells, rows = cells_of(folder), dict(commanded(f"{folder}_study.md"))
+    for name, quoted in rows.items():
+        row = names.get(name.rpartition("\\_code-")[2], name)
+        seeds = [cells[setting, row, column, LOOKS["end"]].values() for column in columns]
+        assert is_quoted(quoted, seeds), name
+    assert len(rows) == 4
 
 
 @pytest.mark.parametrize(("folder", "paper"), [("fedcl", "fedcl")])
