@@ -10,14 +10,20 @@ from importlib import resources
 from pathlib import Path
 
 from gossiprec.base.errors import LogError
-from gossiprec.report import Section, to_plain_data
+from gossiprec.report import Section, TableBlock, TableColumn, TextParagraphs, to_plain_data
 from gossiprec.report.sections import make_sections
-from gossiprec.report.sources import ReportRuns
+from gossiprec.report.sources import ReportRuns, page_link
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import UNKNOWN
 from gossiprec.runs.manifest import STUDY_MARK
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
+from gossiprec.runs.run_list import FACTS, differing_keys, list_runs
 from gossiprec.version import __version__
+
+MOST_RUNS = 20
+"""Runs of which a page shows charts; more would make it slow to draw and too long to read."""
+MOST_KEYS = 6
+"""Keys of scenarios in the table of all runs."""
 
 
 def is_study(path: Path) -> bool:
@@ -43,7 +49,35 @@ def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
     studies = [path for path in paths if is_study(path)]
     found = [section for path in studies for section in _of_study(path, home)]
     runs = [_opened(path) for path in paths if path not in studies]
-    return [*found, *(make_sections("runs", ReportRuns(runs)) if runs else ())]
+    if len(runs) > MOST_RUNS:
+        found.append(_list_of_runs(runs, home))
+    return [*found, *(make_sections("runs", ReportRuns(runs[:MOST_RUNS])) if runs else ())]
+
+
+def _list_of_runs(runs: Sequence[Run], home: Path) -> Section:
+    """Return the section that opens a page of many runs: a table of all, and which of them have charts."""
+    rows, problems = list_runs(run.path for run in runs)
+    keys = [key for key in differing_keys(rows) if key not in FACTS][:MOST_KEYS]
+    heads = [*FACTS[:-1], *keys]
+    columns = [
+        TableColumn("run", "link"),
+        *(TableColumn(head, "text") for head in heads),
+        TableColumn(FACTS[-1]),
+    ]
+    cells = [
+        [
+            page_link(row.path, home),
+            *("" if row.value(head) is None else str(row.value(head)) for head in heads),
+            row.facts[FACTS[-1]],
+        ]
+        for row in rows
+    ]
+    text = (
+        f"This page is about {len(runs):,} runs. The table has all of them; the sections below show the first "
+        f"{MOST_RUNS}. For the others, name fewer runs, or run them as a study, whose page compares all."
+    )
+    table = TableBlock("All runs", columns, cells, "Runs with a page of their own are linked.")
+    return Section("All runs", [TextParagraphs([text, *problems]), table])
 
 
 def is_in_progress(paths: Sequence[Path]) -> bool:
@@ -97,7 +131,9 @@ def write_report(paths: Sequence[Path], out: Path, *, reload_s: float | None = N
     ResourceError
         If the file cannot be written.
     """
-    title = ", ".join(path.resolve().name for path in paths)
+    title = ", ".join(path.resolve().name for path in paths[:MOST_RUNS])
+    if len(paths) > MOST_RUNS:
+        title += f" and {len(paths) - MOST_RUNS:,} more"
     content = render_page(title, collect_sections(paths, out.parent), reload_s=reload_s)
     with wrap_write_errors(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gossiprec.base.errors import LogError
 from gossiprec.figures.attack_selection import FIELDS, AttackKey, attack_curves, run_names
 from gossiprec.figures.study.quantity import Quantity, format_label
-from gossiprec.figures.study.table_reader import Point, StudyTable, read_study
+from gossiprec.figures.study.table_reader import Point, StudyTable, order_quantities, read_study
 from gossiprec.report import ChartAxis, TableBlock, TableColumn
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, UNKNOWN, is_locked, resolve_status
@@ -109,6 +109,10 @@ def thin_indices(n_points: int, most: int) -> npt.NDArray[Any]:
 
 
 RUNS = "runs"
+MOST_MEANS = 12_000
+"""Means that the charts of a study show, which bounds the size of its page."""
+LEAST_MEASURES = 4
+"""Measures that have a chart in any case."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,16 @@ class ReportStudy:
     mark: Mapping[str, Any]
     home: Path
 
+    @cached_property
+    def measures(self) -> list[Quantity]:
+        """All measures, those of attacks first."""
+        return order_quantities(self.table)
+
+    @cached_property
+    def charted(self) -> list[Quantity]:
+        """The first measures, of which charts are shown."""
+        return self.measures[: max(LEAST_MEASURES, MOST_MEANS // max(1, len(self.table.runs)))]
+
     def point_text(self, point: Point) -> str:
         """Return a combination as text: the values of the axes that vary."""
         words = (f"{name} {format_label(point[self.table.axis_index(name)])}" for name in self.table.varying)
@@ -135,8 +149,7 @@ class ReportStudy:
 
     def run_link(self, run: str) -> list[str]:
         """Return the name of a run and the address of its report, which is empty if there is no report."""
-        report = self.table.path / RUNS / run / "report.html"
-        return [run, os.path.relpath(report, self.home) if report.exists() else ""]
+        return page_link(self.table.path / RUNS / run, self.home)
 
     def runs_table(self, point: Point, quantities: Iterable[Quantity]) -> TableBlock:
         """Return the table of the single runs of a combination."""
@@ -151,6 +164,12 @@ class ReportStudy:
             [TableColumn("seed"), TableColumn("run", "link"), *quantity_columns(shown)],
             rows,
         )
+
+
+def page_link(run: Path, home: Path) -> list[str]:
+    """Return the name of a run's folder and the address of its page from `home`, empty if it has none."""
+    page = run / "report.html"
+    return [run.name, os.path.relpath(page, home) if page.exists() else ""]
 
 
 def quantity_columns(quantities: Iterable[Quantity]) -> list[TableColumn]:

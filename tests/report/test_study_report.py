@@ -9,13 +9,15 @@ import pytest
 from gossiprec.base.errors import LogError
 from gossiprec.figures.study.estimates import mean_with_interval
 from gossiprec.figures.study.table_reader import order_quantities
-from gossiprec.report import page
+from gossiprec.report import page, sources
 from gossiprec.report.sections import study
 from gossiprec.report.sections import study as study_sections
 from gossiprec.report.sources import is_running, read_report_study
 from gossiprec.runs.lock import LOCK, Lock
 from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.study.study_table import write_study_table
+from tests.figures.drawn_studies import with_levels
+from tests.figures.small_runs import write_run
 from tests.figures.test_study_figures import NONE, write_study
 
 
@@ -224,3 +226,38 @@ def test_a_damaged_mark_is_named(tmp_path):
     (folder / "study.json").write_text("[")
     with pytest.raises(LogError, match=r"study\.json"):
         page.is_in_progress([folder])
+
+
+def test_the_page_of_a_large_study_is_bounded_and_says_what_it_leaves_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MOST_MEANS", 40)
+    monkeypatch.setattr(study_sections, "MOST_ROWS", 20)
+    monkeypatch.setattr(study_sections, "MOST_SPANS", 3)
+    folder = with_levels(write_study(tmp_path / "s", fanouts=(1, 2, 3, 4)), m1=0.1, m2=0.2)
+    found = {section.title: section.blocks for section in page.collect_sections([folder], tmp_path)}
+    text = found["Study s"][0].paragraphs[0]
+    assert "Charts show the first 5 of 7 measures. table.csv in the study's folder has all." in text
+    choice, table = found["Means over seeds"]
+    assert len(choice.blocks) == 5
+    assert (len(table.rows), "The first 20 of 56 rows" in table.note) == (20, True)
+    differences = found["Differences from the baseline"][0].blocks["max_aac (single, ndcg, β 0.9, K 5)"]
+    assert "The 3 largest of 6 differences" in differences.note
+    assert {span.name for span in differences.spans} >= {"fanout 4, graph ring", "fanout 4, graph random"}
+    runs = found["The runs"][0]
+    assert (len(runs.rows), "The first 20 of 24 rows" in runs.note) == (20, True)
+
+
+def test_a_page_of_many_runs_lists_all_and_draws_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "MOST_RUNS", 2)
+    runs = [write_run(tmp_path / name).path for name in "abc"]
+    (runs[2] / "report.html").write_text("")
+    first, *others = page.collect_sections(runs, tmp_path)
+    text, table = first.blocks
+    assert text.paragraphs[0].startswith(
+        "This page is about 3 runs. The table has all of them; the sections below"
+    )
+    assert [row[0] for row in table.rows] == [["a", ""], ["b", ""], ["c", "c/report.html"]]
+    assert [column.name for column in table.columns][:3] == ["run", "name", "seed"]
+    assert [row[0] for row in others[0].blocks[1].rows] == ["a", "b"]
+    assert next(section.title for section in page.collect_sections(runs[:2], tmp_path)) == "Runs"
+    page.write_report(runs, tmp_path / "page.html")
+    assert b"<title>a, b and 1 more" in (tmp_path / "page.html").read_bytes()

@@ -51,6 +51,8 @@ def study_overview_section(study: ReportStudy) -> Section:
     status = study_status(table.path)
     if status != "complete":
         text += f" Status: {status}; results so far are shown."
+    if len(study.charted) < len(study.measures):
+        text += f" Charts show the first {len(study.charted)} of {len(study.measures)} measures. {IN_FILE}"
     blocks: list[Block] = [TextParagraphs([text])]
     counts = {
         "combinations and seeds": mark.get("variants"),
@@ -86,31 +88,45 @@ def study_overview_section(study: ReportStudy) -> Section:
 
 
 MOST_TICKS = 8
+MOST_ROWS = 5_000
+"""Rows of a table."""
+MOST_SPANS = 60
+"""Differences in a chart."""
+IN_FILE = "table.csv in the study's folder has all."
 
 
 @study_section(20)
 def means_section(study: ReportStudy) -> Section | None:
     """Return a chart per measure and the table of all means, or None if no run is finished."""
-    quantities = order_quantities(study.table)
-    if not quantities:
+    if not study.measures:
         return None
     blocks: list[Block] = []
     if study.table.varying:
         blocks.append(
             block_or_choice(
                 "Measure",
-                {quantity.name_with_labels(): _means_chart(study, quantity) for quantity in quantities},
+                {quantity.name_with_labels(): _means_chart(study, quantity) for quantity in study.charted},
             )
         )
     columns = [TableColumn("measure", "text"), *(TableColumn(name, "text") for name in study.table.axes)]
     columns += [TableColumn("seeds"), TableColumn("mean"), TableColumn("low"), TableColumn("high")]
-    rows = [
-        _mean_row(quantity, point, mean_with_interval(seeds.values()))
-        for quantity in quantities
+    means = [
+        (quantity, point, seeds)
+        for quantity in study.measures
         for point, seeds in study.table.values[quantity].items()
     ]
+    rows = [
+        _mean_row(quantity, point, mean_with_interval(seeds.values()))
+        for quantity, point, seeds in means[:MOST_ROWS]
+    ]
     note = "Low and high are the bounds of the 95 % t-interval of the mean over seeds."
+    note += _rows_note(len(means))
     return Section("Means over seeds", [*blocks, TableBlock("Means", columns, rows, note)])
+
+
+def _rows_note(n_rows: int) -> str:
+    """Return a sentence about the rows that a table leaves out; empty if it has all."""
+    return f" The first {MOST_ROWS:,} of {n_rows:,} rows; {IN_FILE}" if n_rows > MOST_ROWS else ""
 
 
 def _mean_row(quantity: Quantity, point: Point, found: MeanEstimate) -> list[Any]:
@@ -181,8 +197,10 @@ def differences_section(study: ReportStudy) -> Section | None:
         return None
     against = ", ".join(f"{name} {format_label(value)}" for name, value in study.table.baseline.items())
     found: dict[str, Block] = {}
-    for quantity in order_quantities(study.table):
-        lines = differences_to_baseline(study.table, quantity)
+    for quantity in study.charted:
+        every = differences_to_baseline(study.table, quantity)
+        largest = sorted(every, key=lambda d: -abs(d.estimate.mean))[:MOST_SPANS]
+        lines = [d for d in every if d in largest]
         if lines:
             spans = [
                 IntervalMark(study.point_text(d.point), d.estimate.mean, d.estimate.low, d.estimate.high)
@@ -191,6 +209,8 @@ def differences_section(study: ReportStudy) -> Section | None:
             seeds = describe_seeds(d.estimate.n for d in lines)
             title = f"{quantity.name_with_labels()}: difference from {against}, same seed and other values"
             note = f"95 % t-interval of the mean difference, {seeds}. {FILLED}"
+            if len(lines) < len(every):
+                note += f" The {len(lines)} largest of {len(every):,} differences; {IN_FILE}"
             found[quantity.name_with_labels()] = IntervalChart(
                 title, spans, ("from", "difference", "to"), quantity.is_share, note, apart=True
             )
@@ -209,7 +229,7 @@ def pareto_section(study: ReportStudy) -> Section | None:
     table = study.table
     try:
         utility = utility_quantity(table)
-        attacks = table.find_quantities("max_aac")
+        attacks = [attack for attack in table.find_quantities("max_aac") if attack in study.charted]
     except LogError:  # the measure belongs to something else
         return None
     found: dict[str, Block] = {}
@@ -267,7 +287,7 @@ RUNS_NOTE = "Run directories are in runs/ of the study folder; runs with a repor
 @study_section(50)
 def runs_section(study: ReportStudy) -> Section | None:
     """Return the table of runs, or None if no run has ended."""
-    table, quantities = study.table, order_quantities(study.table)
+    table, quantities = study.table, study.measures
     if not table.runs:
         return None
     columns = [
@@ -276,6 +296,7 @@ def runs_section(study: ReportStudy) -> Section | None:
         TableColumn("run", "link"),
         *quantity_columns(quantities),
     ]
+    runs = [(point, seed, run) for point, seeds in table.runs.items() for seed, run in seeds.items()]
     rows = [
         [
             *map(format_label, point),
@@ -283,10 +304,9 @@ def runs_section(study: ReportStudy) -> Section | None:
             study.run_link(run),
             *(table.values[q].get(point, {}).get(seed) for q in quantities),
         ]
-        for point, seeds in table.runs.items()
-        for seed, run in seeds.items()
+        for point, seed, run in runs[:MOST_ROWS]
     ]
-    return Section("The runs", [TableBlock("Runs", columns, rows, RUNS_NOTE)])
+    return Section("The runs", [TableBlock("Runs", columns, rows, RUNS_NOTE + _rows_note(len(runs)))])
 
 
 MOST_FINDINGS = 4
