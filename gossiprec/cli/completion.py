@@ -7,25 +7,67 @@ import shlex
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 RC_FILES = {"bash": ".bashrc", "zsh": ".zshrc", "fish": ".config/fish/completions/gossiprec.fish"}
 """The file below the home folder that each shell reads; for fish, the script itself."""
 
 
-UNFINISHED: dict[str, list[tuple[str, str]]] = {
-    "bash": [("COMPREPLY+=($value)", "COMPREPLY+=($value); [[ $value == *[.=] ]] && compopt -o nospace")],
-    "zsh": [
-        ('completions+=("$key")', 'if [[ "$key" == *[.=] ]]; then parts+=("$key"); else completions+=("$key"); fi'),
-        ("local -a completions\n", "local -a completions parts\n"),
-        (
-            '    if [ -n "$completions" ]',
-            "    (( $#parts )) && compadd -U -S '' -V unsorted -a parts\n    if [ -n \"$completions\" ]",
-        ),
-    ],
-    "fish": [],
-}  # fmt: skip
-"""Changes to click's scripts: after a word that ends with ``.`` or ``=`` no blank follows, as in fish."""
+class Bash(BashComplete):
+    """The completion of bash; after a word that ends with ``.`` or ``=`` no blank follows, as in fish."""
+
+    source_template = r"""%(complete_func)s() {
+    local line word
+    COMPREPLY=()
+    while IFS= read -r line; do
+        word=${line#*,}
+        case ${line%%%%,*} in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain)
+                COMPREPLY+=("$word")
+                if [[ $word == *[.=] ]]; then compopt -o nospace; fi ;;
+        esac
+    done < <(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD="$COMP_CWORD" %(complete_var)s=bash_complete "$1")
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+class Zsh(ZshComplete):
+    """The completion of zsh; after a word that ends with ``.`` or ``=`` no blank follows, as in fish."""
+
+    source_template = r"""#compdef %(prog_name)s
+%(complete_func)s() {
+    (( $+commands[%(prog_name)s] )) || return 1
+    local kind word about
+    local -a lines plain unfinished described
+    lines=("${(@f)$(
+        env COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT - 1)) %(complete_var)s=zsh_complete %(prog_name)s
+    )}")
+    for kind word about in $lines; do
+        case $kind in
+            dir) _path_files -/ ;;
+            file) _path_files -f ;;
+            plain)
+                if [[ $about != _ ]]; then described+=("$word:$about")
+                elif [[ $word == *[.=] ]]; then unfinished+=("$word")
+                else plain+=("$word"); fi ;;
+        esac
+    done
+    if (( $#described )); then _describe -V unsorted described -U; fi
+    if (( $#unfinished )); then compadd -U -S '' -V unsorted -a unfinished; fi
+    if (( $#plain )); then compadd -U -V unsorted -a plain; fi
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    %(complete_func)s "$@"
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": Bash, "zsh": Zsh, "fish": FishComplete}
 
 
 @click.command()
@@ -42,11 +84,7 @@ def completion(shell: str | None, prints: bool) -> None:
         raise click.UsageError(
             f"found SHELL={shell!r}; name the shell: gossiprec completion {'|'.join(RC_FILES)}"
         )
-    made = get_completion_class(shell)
-    assert made is not None, f"click completes {shell}"
-    source = made(click.Command("gossiprec"), {}, "gossiprec", "_GOSSIPREC_COMPLETE").source()
-    for before, after in UNFINISHED[shell]:
-        source = source.replace(before, after)
+    source = SHELLS[shell](click.Command("gossiprec"), {}, "gossiprec", "_GOSSIPREC_COMPLETE").source()
     if prints:
         click.echo(source)
         return

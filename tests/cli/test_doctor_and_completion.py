@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,21 +107,43 @@ def test_words_are_completed(typed, offered):
     assert f"plain,{offered}" in ended.stdout.splitlines(), ended.stderr
 
 
+CALLS = {
+    "bash": (
+        "compopt() { echo option $2; }\n. SCRIPT\nCOMP_WORDS=(gossiprec simulate x --set training.learn)\n"
+        'COMP_CWORD=4; _gossiprec_completion gossiprec; echo "${COMPREPLY[@]}"',
+        ["option nospace", "training.learning_rate="],
+    ),
+    "zsh": (
+        "compadd() { echo compadd ${@[1,-2]} ${(P)@[-1]}; }; compdef() { }; . SCRIPT\n"
+        "words=(gossiprec simulate x --set training.learn) CURRENT=5; _gossiprec_completion",
+        ["compadd -U -S -V unsorted -a training.learning_rate="],
+    ),
+    "fish": (
+        '. SCRIPT; complete -C "gossiprec simulate x --set training.learn"',
+        ["training.learning_rate="],
+    ),
+}
+"""What a shell runs after SCRIPT, and what it prints."""
+
+
 @pytest.mark.slow
-def test_bash_completes_a_key_without_a_blank_after_it(tmp_path):
+@pytest.mark.parametrize("shell", CALLS)
+def test_a_shell_completes_a_key_without_a_blank_after_it(shell, tmp_path):
     """The shell itself runs the script that the command prints."""
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
     script = subprocess.run(
-        [sys.executable, "-m", "gossiprec", "completion", "bash", "--print"], env=environment(),
+        [sys.executable, "-m", "gossiprec", "completion", shell, "--print"], env=environment(),
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
+    (tmp_path / "script").write_text(script)
     command = tmp_path / "gossiprec"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gossiprec "$@"\n')
     command.chmod(0o755)
-    asked = (
-        f"compopt() {{ echo option $2; }}\n{script}\nCOMP_WORDS=(gossiprec simulate x --set training.learn)\n"
-    )
-    asked += f"COMP_CWORD=4; _gossiprec_completion {command}; echo ${{COMPREPLY[@]}}"
+    asked, told = CALLS[shell]
     ended = subprocess.run(
-        ["bash", "-c", asked], env=environment(), capture_output=True, text=True, check=True
-    )
-    assert ended.stdout.split("\n")[:2] == ["option nospace", "training.learning_rate="]
+        [shell, *(["-f"] if shell == "zsh" else []), "-c", asked.replace("SCRIPT", str(tmp_path / "script"))],
+        env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}", HOME=str(tmp_path)),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.stdout.splitlines() == told, ended.stderr
