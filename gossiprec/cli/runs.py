@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from gossiprec.cli.progress import ignore_closed_pipe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gossiprec.figures.study.table_reader import Point
     from gossiprec.runs.run_list import RunRow
 
 MOST_COLUMNS = 6
@@ -158,19 +160,19 @@ def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[A
 
 
 @click.command()
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.argument("others", metavar="OTHER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="RUN|STUDY...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--metric", "metrics", multiple=True, metavar="NAME",
     help="Test only this metric, such as hr@20, or result of an attack (repeatable).",
 )  # fmt: skip
 @JSON
-def compare(run: Path, others: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) -> None:
-    """Test over users, and over seeds, whether the metrics of runs differ from those of RUN.
+def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) -> None:
+    """Test over users, and over seeds, whether the metrics of runs differ from those of the first RUN.
 
     \b
     gossiprec compare runs/rand-gossip-s1 runs/rand-gossip-s1-policies-share-less
     gossiprec compare runs/plain-s* runs/share-less-s*
+    gossiprec compare studies/share-less                  each combination with the baseline, or with the first one
 
     For each metric and result of an attack of users at the last report: the mean difference with a 95 % interval, and
     Wilcoxon's test of signed ranks, corrected by Holm's method for the number of tests. Runs of the first scenario with
@@ -179,8 +181,13 @@ def compare(run: Path, others: tuple[Path, ...], metrics: tuple[str, ...], as_js
     from gossiprec.runs import open_run
     from gossiprec.runs.paired_tests import compare_groups
 
-    runs = [open_run(path) for path in (run, *others)]
-    found = compare_groups(runs, metrics)
+    paths = [found for folder in folders for found in _runs_in(folder).items()]
+    if len(paths) < 2:
+        raise click.UsageError(
+            f"found {len(paths)} finished runs in {', '.join(map(str, folders))}; expected two or more to compare"
+        )
+    runs, names = [open_run(path) for path, _ in paths], dict(paths)
+    found = [replace(test, run=names[Path(test.run)]) for test in compare_groups(runs, metrics)]
     if len({each.manifest.get("code") for each in runs}) > 1:
         click.echo(
             "note: these runs are of different versions of the code; rerun them to rule it out", err=True
@@ -195,7 +202,7 @@ def compare(run: Path, others: tuple[Path, ...], metrics: tuple[str, ...], as_js
             "n",
             "over",
             "mean",
-            f"of {run}",
+            f"of {next(iter(names.values()))}",
             "difference",
             "95 % interval",
             "p",
@@ -216,6 +223,30 @@ def compare(run: Path, others: tuple[Path, ...], metrics: tuple[str, ...], as_js
             if by_seed
             else "These are tests over the users of single runs; other seeds can differ by more."
         )
+
+
+def _runs_in(folder: Path) -> dict[Path, str]:
+    """Return the finished runs of a study, those of the baseline first, with their combinations; or a run itself."""
+    from gossiprec.figures.study.quantity import format_label
+    from gossiprec.figures.study.table_reader import read_study
+    from gossiprec.runs import open_run
+    from gossiprec.runs.manifest import STUDY_MARK
+
+    if not (folder / STUDY_MARK).is_file():
+        return {folder: str(folder)}
+    table, found = read_study(folder), dict[Path, str]()
+
+    def is_other(point: Point) -> bool:
+        return any(point[table.axis_index(name)] != value for name, value in table.baseline.items())
+
+    for point in sorted(table.runs, key=is_other):
+        name = ", ".join(f"{axis} {format_label(point[table.axis_index(axis)])}" for axis in table.varying)
+        for path in (folder / "runs" / run for run in table.runs[point].values()):
+            if open_run(path).status == "complete":
+                found[path] = (
+                    f"{found[path]} / {name}" if path in found else name
+                )  # combinations that share a run
+    return found
 
 
 def _change(left: Any, right: Any) -> str:

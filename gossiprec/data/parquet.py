@@ -23,6 +23,7 @@ from gossiprec.data.delimited_text import (
     make_column_parsers,
 )
 from gossiprec.data.format_detection import MEANINGS, are_flags, column_role, column_roles, is_label
+from gossiprec.data.sources import missing_file
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32
@@ -100,6 +101,8 @@ def read_parquet(
             skipped = tuple(name for name in file.schema_arrow.names if name not in names.values())
             check_table_memory(path, BYTES_PER_ROW * file.metadata.num_rows)  # before any row is read
             return _read(path, file, names, time), names, skipped
+    except FileNotFoundError as error:
+        raise missing_file(path) from error
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}; download the file again") from error
 

@@ -275,6 +275,8 @@ class FileSource:
                         yield self._bounded(stream, size)
                 else:
                     yield file
+        except FileNotFoundError as error:
+            raise missing_file(self.path) from error
         except _DAMAGE as error:
             raise DataError(
                 f"{self}: cannot be read: {str(error) or type(error).__name__}; download the file again"
@@ -360,6 +362,15 @@ def find_companion_file(path: Path, names: Sequence[str]) -> FileSource | None:
         If `path` ends in ``.zip`` and is not a zip archive.
     """
     return find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, names)
+
+
+def missing_file(path: Path) -> DataError:
+    """Return the error about a file that does not exist."""
+    where = "" if path.is_absolute() else f" in {Path.cwd()}, where this command runs"
+    return DataError(
+        f"{path}: found no such file{where}; expected the path of a file from there, or a full path; correct it, or "
+        "run the command in the folder that has the file"
+    )
 
 
 def zip_members(path: Path) -> list[str]:

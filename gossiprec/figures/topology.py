@@ -170,7 +170,7 @@ def _explain(figure: Figure) -> None:
             [],
             marker="s",
             color=COLLUDER,
-            label="colluders that observe every link (suffice: at this mean degree, in any graph)",
+            label="colluders that observe every link (always enough: in any graph of this mean degree)",
             **look,
         ),
         Line2D([], [], marker="o", color=OTHER, label="other nodes", **look),
@@ -190,7 +190,7 @@ def _panel(axes: Axes, one: PlacedGraph, *, side_pt: float) -> None:
     lines = (
         style.short_name(one.name),
         f"{n:,} nodes, {n_links:,} links",
-        f"{int(one.colluders.sum()):,} colluders (suffice: {bound:,.0f})",
+        f"{int(one.colluders.sum()):,} colluders (always enough: {bound:,.0f})",
     )
     axes.set_title("\n".join(lines), linespacing=1.15)
     _draw_links(axes, one)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import I64
 from gossiprec.base.errors import LogError
 from gossiprec.old_names import old_members
 from gossiprec.runs import record_format
@@ -292,8 +294,8 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False, end: int | N
     return log
 
 
-BLOCK_ROWS = 65_536
-"""Number of rows that are turned into Python values per block."""
+BLOCK_ROWS = 4_096
+"""Number of rows of several kinds per block."""
 
 Rows = Iterable[tuple[Any, ...]]
 
@@ -305,28 +307,34 @@ def column_names(kind: EventKind) -> list[str]:
 
 def iter_rows_of_kind(log: EventLog, kind: str) -> Iterator[Rows]:
     """Yield the rows of one kind in blocks, in the order they were written."""
-    events = log.events(kind)
-    for start in range(0, log.rows[kind], BLOCK_ROWS):
-        yield _rows(log.schema[kind], events, slice(start, start + BLOCK_ROWS))
+    for events in log.iter_event_blocks(kind):
+        yield _rows(log.schema[kind], events)
 
 
 def iter_rows_by_time(log: EventLog, kinds: Sequence[str], limit: int | None = None) -> Iterator[Rows]:
     """Yield the rows of several kinds in blocks, each row led by its kind, in the order of virtual time.
 
-    Ties keep the order of `kinds`, and within a kind the order in which rows were written.
+    Ties keep the order of `kinds`, and within a kind the order in which rows were written. A chunk of each kind is in
+    memory at a time, but all rows of a kind that was not written in the order of time.
     """
-    tables = [log.events(kind) for kind in kinds]
-    order = np.argsort(np.concatenate([table["time"] for table in tables]), kind="stable")[:limit]
-    starts = np.cumsum([0] + [len(table["time"]) for table in tables])
-    for at in range(0, len(order), BLOCK_ROWS):
-        block = order[at : at + BLOCK_ROWS]
-        lines: list[tuple[Any, ...]] = [()] * len(block)
-        for number, kind in enumerate(kinds):
-            places = np.flatnonzero((block >= starts[number]) & (block < starts[number + 1]))
-            rows = _rows(log.schema[kind], tables[number], block[places] - starts[number])
-            for place, row in zip(places.tolist(), rows, strict=True):
-                lines[place] = (kind, *row)
-        yield lines
+    rows = islice(heapq.merge(*(_rows_in_time(log, kind) for kind in kinds), key=itemgetter(1)), limit)
+    while block := [*islice(rows, BLOCK_ROWS)]:
+        yield block
+
+
+def _rows_in_time(log: EventLog, kind: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a kind in the order of virtual time, each led by the kind."""
+    blocks, last = log.iter_event_blocks(kind), -np.inf
+    for times in (block["time"] for block in log.iter_event_blocks(kind)):
+        if len(times) and (times[0] < last or (np.diff(times) < 0).any()):
+            events = log.events(kind)
+            order = np.argsort(events["time"], kind="stable")
+            blocks = iter([{name: values[order] for name, values in events.items()}])
+            break
+        last = times[-1] if len(times) else last
+    for block in blocks:
+        for row in _rows(log.schema[kind], block):
+            yield kind, *row
 
 
 def _flat_names(column: Column) -> list[str]:
@@ -335,8 +343,8 @@ def _flat_names(column: Column) -> list[str]:
     return [f"{column.name}_{place}" for place in range(int(column.size))]
 
 
-def _rows(kind: EventKind, events: Columns, chosen: slice | I64) -> Rows:
-    values = [_values(column, events[column.name][chosen]) for column in kind.columns]
+def _rows(kind: EventKind, events: Columns) -> Rows:
+    values = [_values(column, events[column.name]) for column in kind.columns]
     return zip(*(flat for column in values for flat in column), strict=True)
 
 

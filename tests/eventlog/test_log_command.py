@@ -54,6 +54,17 @@ def test_cat_prints_all_kinds_in_the_order_of_time(small, monkeypatch):
     assert call("cat", small).stdout == everything
 
 
+def test_cat_holds_a_chunk_of_each_kind_that_was_written_in_order(tmp_path, monkeypatch):
+    with EventWriter(tmp_path / "events.mplog") as writer:
+        for start in (0, 3, 6):
+            writer.append("wake", {"time": [start, start + 1.0, start + 2.0], "node": [1, 2, 3]})
+            writer.append("session", {"time": [start + 1.0], "node": [4], "online": [1]})
+    expected = call("cat", tmp_path).stdout
+    monkeypatch.setattr(reader.EventLog, "events", lambda *_: pytest.fail("all rows of a kind are in memory"))
+    assert call("cat", tmp_path).stdout == expected
+    assert [float(row[1]) for row in rows(expected)] == [0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8]
+
+
 def test_cat_keeps_the_logged_order_where_times_are_equal(tmp_path):
     with EventWriter(tmp_path / "events.mplog") as writer:
         writer.append("wake", {"time": [2.0, *[1.0] * 100], "node": range(101)})

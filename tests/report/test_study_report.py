@@ -106,6 +106,14 @@ def test_means_are_drawn_over_the_first_axis_with_their_intervals(tmp_path):
     ]
 
 
+def test_intervals_of_shares_end_at_100_percent(tmp_path):
+    choice, _ = study_sections.means_section(study_in(tmp_path / "s", seeds=(1, 2))).blocks
+    rates = choice.blocks["hr@20"].series
+    assert max(high for series in rates for high in series.high) == 1.0
+    front = next(iter(study_sections.pareto_section(study_in(tmp_path / "s")).blocks[0].blocks.values()))
+    assert max(front.series[1].right) == 1.0
+
+
 def test_an_axis_of_words_has_their_names_for_places(tmp_path):
     choice, _ = study_sections.means_section(study_in(tmp_path / "s", fanouts=(2,))).blocks
     chart = next(iter(choice.blocks.values()))

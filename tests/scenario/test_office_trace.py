@@ -55,3 +55,13 @@ def test_inspect_shows_all_contacts_and_who_can_meet(capsys, monkeypatch):
     pairs = {tuple(line.split(",")[1:3]) for line in office().splitlines()[1:]}
     assert (facts["nodes"], facts["links"]) == (48, len(pairs))
     assert 0.2 < facts["can_meet"] <= 2 * len(pairs) / 48 / 47
+
+
+def test_a_trace_that_is_not_there_is_named_with_the_folder_in_which_it_was_looked_for(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["simulate", str(SCENARIOS / "contacts.yaml"), "--dry-run"]) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert f"office_contacts.csv: found no such file in {tmp_path}, where this command runs" in message
+    assert "run the command in the folder that has the file" in message

@@ -1,5 +1,6 @@
 """``gossiprec.study``: a study run from Python, and what came of it as tables, runs, pictures and a page."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
 import gossiprec
 from gossiprec.base.errors import LogError, ResourceError, ScenarioError
 from gossiprec.base.portable import NotPortableError
+from gossiprec.cli.main import exit_code
 from gossiprec.cli.progress import format_table_note
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.api import study as in_python
@@ -96,6 +98,30 @@ def test_values_of_users_are_joined_with_the_axes_and_own_attacks_only(placed):
     means = of_users.groupby(["fanout", "fraction", "seed"]).value.mean()
     whole = runs[runs.measure == "hr@5"].set_index(["fanout", "fraction", "seed"]).value
     pd.testing.assert_series_equal(means.sort_index(), whole.sort_index(), check_names=False)
+
+
+@pytest.mark.slow
+def test_the_combinations_of_a_study_are_tested_against_its_baseline(placed, tmp_path, capsys):
+    """Each seed has its own synthetic data, so there is no test over users of all seeds; of one seed there is one."""
+    assert exit_code(["compare", str(placed.path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    others = [f"fanout {n}, fraction 0.25 / fanout {n}, fraction 0.5" for n in (2, 3)]
+    assert list(dict.fromkeys(test["run"] for test in found)) == others
+    assert {test["unit"] for test in found} == {"seeds"}
+    assert any(test["metric"].startswith("accuracy[coalition") for test in found)
+    of_users = placed.frame("by_user").groupby(["fanout", "seed", "metric"]).value.mean()
+    means = of_users.groupby(["fanout", "metric"]).mean()
+    for test in found:
+        assert test["second"] == pytest.approx(means[int(test["run"][7]), test["metric"]])
+        assert test["first"] == pytest.approx(means[1, test["metric"]])
+
+    single = gossiprec.study({**PLACED, "seeds": 1}, out=tmp_path / "single")
+    assert exit_code(["compare", str(single.path)]) == 0
+    out = capsys.readouterr().out
+    assert "accuracy[coalition" in out
+    assert "tests over the users of single runs" in out
+    assert exit_code(["compare", str(single.path / "runs" / os.listdir(single.path / "runs")[0])]) == 2
+    assert "found 1 finished runs" in capsys.readouterr().err
 
 
 def test_a_study_without_values_of_users_says_what_to_do(placed, tmp_path):

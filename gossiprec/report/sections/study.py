@@ -16,6 +16,7 @@ from gossiprec.figures.study.estimates import (
     describe_seeds,
     mean_with_interval,
 )
+from gossiprec.figures.study.panels import picture_estimate
 from gossiprec.figures.study.pareto_front import ParetoPoint, pareto_points, utility_quantity
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, is_numeric, order_quantities
@@ -116,7 +117,7 @@ def means_section(study: ReportStudy) -> Section | None:
         for point, seeds in study.table.values[quantity].items()
     ]
     rows = [
-        _mean_row(quantity, point, mean_with_interval(seeds.values()))
+        _mean_row(quantity, point, picture_estimate(quantity, mean_with_interval(seeds.values())))
         for quantity, point, seeds in means[:MOST_ROWS]
     ]
     note = "Low and high are the bounds of the 95 % t-interval of the mean over seeds."
@@ -129,9 +130,13 @@ def _rows_note(n_rows: int) -> str:
     return f" The first {MOST_ROWS:,} of {n_rows:,} rows; {IN_FILE}" if n_rows > MOST_ROWS else ""
 
 
+def _possible(quantity: Quantity, found: MeanEstimate) -> MeanEstimate:
+    """Return an estimate of which the interval ends at 0 and 1, if the quantity is a share."""
+    return found.within(0.0, 1.0) if quantity.is_share and found.n > 1 else found
+
+
 def _mean_row(quantity: Quantity, point: Point, found: MeanEstimate) -> list[Any]:
     words = f"{quantity.name_with_labels()} (%)" if quantity.is_share else quantity.name_with_labels()
-    found = found.scaled(quantity.picture_factor)
     return [words, *(format_label(label) for label in point), found.n, found.mean, found.low, found.high]
 
 
@@ -146,7 +151,9 @@ def _means_chart(study: ReportStudy, quantity: Quantity) -> Chart:
             or quantity.name
         )
         at = float(point[place]) if is_numeric(labels) else float(labels.index(point[place]))
-        lines.setdefault(name, []).append((at, point, mean_with_interval(seeds.values())))
+        lines.setdefault(name, []).append(
+            (at, point, _possible(quantity, mean_with_interval(seeds.values())))
+        )
     series = [
         _mean_line(study, name, sorted(points, key=lambda found: found[0])) for name, points in lines.items()
     ]
@@ -259,15 +266,16 @@ def _pareto_chart(study: ReportStudy, utility: Quantity, attack: Quantity) -> Ch
     return Chart(
         f"{attack.name_with_labels()} against {utility.name_with_labels()}",
         *axes,
-        [front, _dots(study, spots)],
+        [front, _dots(study, spots, (utility, attack))],
         "dot",
         PARETO_NOTE,
         details=details,
     )
 
 
-def _dots(study: ReportStudy, spots: list[ParetoPoint]) -> ChartSeries:
-    utility, attack = [spot.utility for spot in spots], [spot.attack for spot in spots]
+def _dots(study: ReportStudy, spots: list[ParetoPoint], of: tuple[Quantity, Quantity]) -> ChartSeries:
+    utility = [_possible(of[0], spot.utility) for spot in spots]
+    attack = [_possible(of[1], spot.attack) for spot in spots]
     return ChartSeries(
         "combinations",
         [[u.mean for u in utility]],
