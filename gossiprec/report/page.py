@@ -74,7 +74,7 @@ def _list_of_runs(runs: Sequence[Run], home: Path) -> Section:
     ]
     text = (
         f"This page is about {len(runs):,} runs. The table has all of them; the sections below show the first "
-        f"{MOST_RUNS}. For the others, name fewer runs, or run them as a study, whose page compares all."
+        f"{MOST_RUNS}. For the others, name fewer runs, or run them as a study: its page compares all."
     )
     table = TableBlock("All runs", columns, cells, "Runs with a page of their own are linked.")
     return Section("All runs", [TextParagraphs([text, *problems]), table])
