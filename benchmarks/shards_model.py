@@ -1,21 +1,23 @@
 """A model of the speed of 2 to 64 shards, and its check with 2 and 3 shards on a link with a delay.
 
-    python benchmarks/shards_model.py [--nodes 600] [--rounds 40] [--delays 0,2,10] [--predict 16000]
+    python benchmarks/shards_model.py [--nodes 600] [--rounds 40] [--delays 0,2,10] [--predict 8000]
 
 Gossip as in ``benchmarks/shards.py``; needs ``gossiprec[ray]``. The model plays the routes of all shards wave by wave
-(:func:`wall_seconds`). Its rates are those of a run of two shards without a delay, so that the model has to predict how
-long shards wait; the share of merges and of batches in them, and the delay of the link itself, are measured here, too.
-One JSON line for each result:
+(:func:`wall_seconds`). Its rates are those of a run of two shards without a delay; the shares of merges and of batches
+in them are measured apart. The delay within this machine is fitted so that two shards take as long as that run: it
+holds all waiting that the model does not know of, as for a processor with other work. One JSON line for each result:
 
 - ``rates``: seconds per local update, merged row, byte sent and stored, batch, wave, and task planned (one thread), and
-  ``link_s``, the time that one row takes to another process of this machine.
-- ``rule``: rows and MiB that all shards send per wave, by graph and rule of partition, as planned; ``rule`` is the one
-  that a run would choose. For 2 and 3 shards the bytes of a run must be the same.
+  ``link_s``, the fitted delay; ``ping_s``: the time until another thread has one row; ``slowdown``: wall time of
+  training per processor time, because of other work.
+- ``rule``: rows and MiB that all shards send per wave, by graph and rule of partition, as planned; ``chosen``: whether
+  a run would take this rule. A small world's nodes are numbered along its ring.
 - ``check``: wall seconds of the rounds after the first quarter, predicted and measured (the fastest of ``--repeats``),
   by shards, delay and Mbit/s; ``error`` is predicted / measured - 1; ``waits`` and ``waited``: the share of waiting,
-  predicted and measured.
-- ``machines``: predicted speed-up of machines with two threads over one of them, and of a model in which no task is
-  computed while rows are on their way (``no_overlap``); ``waits``: mean share of the time in which a shard waits.
+  predicted and measured; ``same_bytes``: whether the run has sent as many bytes as were planned.
+- ``machines``: predicted speed-up of machines with two threads over one of them, with a delay of 0.1 ms, if nothing
+  else runs on them: all rates are divided by ``slowdown``. ``no_overlap``: if a shard waited for each batch that it
+  sends to arrive; ``waits``: share of waiting.
 """
 
 from __future__ import annotations
@@ -104,7 +106,7 @@ class Planned:
         executor = {"name": "ray", "shards": 2, "inner": "reference", "threads": 1}
         raw = scenario_of(nodes, items, rounds, ring, **executor)
         raw["evaluate"]["every"] = max(rounds // 4, 1)
-        if ring:  # numbers of nodes say nothing about who is near
+        if ring:
             raw["protocol"]["view"]["graph"] = {"family": "watts-strogatz", "k": ring, "p": 0.1}
         prepared = prepare(
             load_scenario(raw), shard=ShardContext(0, 2, InProcessChannel(0, [Mailbox(), Mailbox()]))
@@ -115,6 +117,8 @@ class Planned:
             prepared.schedule.deliveries,
         )
         self._fixed = ring is not None
+        self.graph = f"small world, {ring} neighbours" if ring else "views"
+        self._last: tuple[Any, Any] = None, None
         begin, self.plans = time.process_time(), []
         for tick in prepared.schedule.play(lambda segment: None):
             self.plans.append(prepared.planner.plan(tick.segment))
@@ -167,7 +171,10 @@ class Planned:
         self, rates: Rates, net: Network, n: int, threads: int, first: int = 0
     ) -> tuple[float, float]:
         """Return the predicted wall seconds of the plans from number `first` on, and the share of waiting."""
-        waves = self.waves(rates, self.owners("auto", n), n, threads)
+        key = (rates, n, threads)
+        if self._last[0] != key:
+            self._last = key, self.waves(rates, self.owners("auto", n), n, threads)
+        waves = self._last[1]
         done = [wall_seconds(each, rates, net, n) for each in waves]
         planning = [len(plan.order) * rates.plan_s for plan in self.plans]
         total = sum(wall for wall, _ in done[first:]) + sum(planning[first:])
@@ -225,10 +232,10 @@ def link_rates(row_bytes: int) -> tuple[float, float, float]:
     return byte_s, max(found[0][0] - byte_s * row_bytes, 0.0), float(found[0][1])
 
 
-def fitted_rates(planned: Planned, asked: argparse.Namespace) -> tuple[Rates, float]:
-    """Return the rates, and the delay of a link within this machine."""
+def fitted_rates(planned: Planned, asked: argparse.Namespace) -> tuple[Rates, float, float]:
+    """Print and return the rates, the delay within this machine, and wall time of training per processor time."""
     update_s, merge_s = kernel_rates(asked.nodes, asked.items, asked.rounds)
-    byte_s, batch_s, link_s = link_rates(planned.row_bytes)
+    byte_s, batch_s, ping_s = link_rates(planned.row_bytes)
     took, shards = measured(asked, 2, "")
     total = {name: sum(shard[name] for shard in shards) for name in shards[0]}
     n_merges = sum(len(plan.program.merge_row) for plan in planned.plans)
@@ -237,10 +244,17 @@ def fitted_rates(planned: Planned, asked: argparse.Namespace) -> tuple[Rates, fl
     n_tasks, first = sum(len(plan.order) for plan in planned.plans), shards[0]
     parts = [first[f"{part}_s"] for part in ("computed", "sent", "stored", "waited", "routed")]
     rest = sum(took) - sum(parts) - planned.plan_s * n_tasks
-    return Rates(
+    rates = Rates(
         update_s * computing, merge_s * computing, byte_s * sending, total["stored_s"] / total["bytes"],
         batch_s * sending, max(rest, 0.0) / first["waves"], planned.plan_s + first["routed_s"] / n_tasks,
-    ), link_s  # fmt: skip
+    )  # fmt: skip
+    low, high = 0.0, 0.1
+    for _ in range(30):
+        middle = (low + high) / 2
+        wall, _ = planned.seconds(rates, Network(middle, np.inf), 2, 1, first=1)
+        low, high = (middle, high) if wall < sum(took[1:]) else (low, middle)
+    emit(**rates._asdict(), link_s=high, ping_s=ping_s, slowdown=computing)
+    return rates, high, computing
 
 
 def measured(asked: argparse.Namespace, n: int, link: str) -> tuple[list[float], list[dict[str, Any]]]:
@@ -279,7 +293,7 @@ def traffic(items: int, rounds: int, shards: Sequence[int]) -> None:
             sent = [size for plan in waves for wave in plan for part in wave for _, _, size in part.sends]
             count = sum(len(plan) for plan in waves)
             emit(
-                rule=rule, graph=f"small world, {ring} neighbours" if ring else "views", shards=n,
+                rule=rule, graph=planned.graph, shards=n,
                 chosen=bool((owner == planned.owners("auto", n)).all()),
                 rows_per_wave=sum(sent) / planned.row_bytes / count, mib_per_wave=sum(sent) / count / 2**20,
             )  # fmt: skip
@@ -305,18 +319,14 @@ def check(rates: Rates, link_s: float, planned: Planned, asked: argparse.Namespa
 def machines(rates: Rates, planned: Planned) -> None:
     """Print the predicted speed-ups."""
     alone, _ = planned.seconds(rates, Network(0, np.inf), 1, 2)
-    for gbit, n in itertools.product((1, 10), (2, 4, 8, 16, 32, 64)):
+    for n, gbit in itertools.product((2, 4, 8, 16, 32, 64), (1, 10)):
         net = Network(1e-4, gbit * 125e6)
         wall, waits = planned.seconds(rates, net, n, 2)
         without, _ = planned.seconds(rates, replace(net, overlap=False), n, 2)
         emit(
-            machines=n,
-            gbit_s=gbit,
-            nodes=planned.nodes,
-            speed_up=alone / wall,
+            machines=n, gbit_s=gbit, nodes=planned.nodes, graph=planned.graph, speed_up=alone / wall, waits=waits,
             no_overlap=alone / without,
-            waits=waits,
-        )
+        )  # fmt: skip
 
 
 def main() -> None:
@@ -333,17 +343,17 @@ def main() -> None:
     )
     parser.add_argument("--mbit", type=float, default=1000.0)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--predict", type=int, default=16000, metavar="NODES")
+    parser.add_argument("--predict", type=int, default=8000, metavar="NODES")
     asked = parser.parse_args()
     planned = Planned(asked.nodes, asked.items, asked.rounds, None)
-    rates, link_s = fitted_rates(planned, asked)
-    emit(**rates._asdict(), link_s=link_s)
+    rates, link_s, slowdown = fitted_rates(planned, asked)
     say("bytes by rule")
     traffic(asked.items, 8, (2, 8))
     say("checking")
     check(rates, link_s, planned, asked)
     say("predicting")
-    machines(rates, Planned(asked.predict, asked.items, 8, None))
+    for ring in (None, 4):
+        machines(Rates(*(rate / slowdown for rate in rates)), Planned(asked.predict, asked.items, 8, ring))
 
 
 if __name__ == "__main__":
