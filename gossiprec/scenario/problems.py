@@ -174,7 +174,7 @@ def add_validation_problems(
             elif not _demand(entry):
                 problems.add((*at, *path), _statement(entry))
         if demands:
-            near = _near_word(here) or _near_key(options, path, raw, demands)
+            near = _near_word(here) or _near_key(options, path, raw, demands, here[0]["input"])
             hint = near or _some_keys(options, path, raw, demands)
             problems.add(
                 (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{hint}"
@@ -321,9 +321,9 @@ def _near_word(entries: list[Any]) -> str:
     return did_you_mean(entries[0]["input"], words) if isinstance(entries[0]["input"], str) else ""
 
 
-def _near_key(options: type[BaseModel], path: KeyPath, raw: Any, demands: list[str]) -> str:
+def _near_key(options: type[BaseModel], path: KeyPath, raw: Any, demands: list[str], given: Any) -> str:
     """Return the suggestion of a key that is not a section, if a section is given a plain value: wakes for wake: 3."""
-    if not path or _KIND["dict"] not in demands:
+    if not path or _KIND["dict"] not in demands or given is None:
         return ""
     return did_you_mean(str(path[-1]), {*_keys_at(options, path[:-1], raw)} - {str(path[-1])})
 

@@ -86,6 +86,8 @@ ONE_PROBLEM = {
     "add one, or remove targets",
     "evaluate: {targets: {least_popular: 0}}": "x.yaml:7: evaluate.targets.least_popular: found 0, "
     "must be greater than or equal to 1",
+    "attackers: [{name: a-hum, number: 1, targets: null}]": "x.yaml:7: attackers.0.targets: found null, "
+    "must be a mapping of keys or a list",
     "evaluate: {targets: least_popular}": "x.yaml:7: evaluate.targets: found 'least_popular', "
     "must be a mapping of keys or a list or 'attacked'",
     "evaluate: {targets: attacked, metrics: [er@5]}": "x.yaml:7: evaluate.targets: found 'attacked', "
