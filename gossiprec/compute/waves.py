@@ -70,8 +70,11 @@ class FiniteCheck:
         self._found: list[I64] = []
 
     def check_tasks(self, program: Program, tasks: I64) -> None:
-        """Check the models that some tasks have trained. May be called from several threads at once."""
-        trained = tasks[program.update[tasks] >= 0]
+        """Check the models that some tasks have trained, unless the executor found them finite.
+
+        May be called from several threads at once.
+        """
+        trained = tasks[(program.update[tasks] >= 0) & ~program.finite[tasks]]
         if len(trained):
             finite = self._executor.are_finite(
                 program.target[trained].astype(np.int64), program.node[trained]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.base.arrays import I64, Bools, Floats
-from gossiprec.native.jit import float_of, inline, kernel, load_float32
+from gossiprec.native.jit import borrow, float_of, inline, kernel, load_float32
 
 
 @inline
@@ -144,11 +144,17 @@ def finite_rows(rows: Floats, places: I64) -> Bools:
     return out
 
 
+@borrow
+def row_is_finite(rows, place):
+    """Return whether a row is finite: zero times NaN or infinity makes the sum NaN."""
+    row, total = rows[place], float32(0.0)
+    for column in range(len(row)):
+        total += load_float32(row[column]) * float32(0.0)
+    return total == float32(0.0)
+
+
 @kernel
 def fill_finite(rows, places, out):
-    """Fill `out` with whether each row is finite: zero times NaN or infinity makes the sum NaN."""
+    """Fill `out` with whether each row is finite."""
     for k in range(len(places)):
-        row, total = rows[places[k]], float32(0.0)
-        for column in range(len(row)):
-            total += load_float32(row[column]) * float32(0.0)
-        out[k] = total == float32(0.0)
+        out[k] = row_is_finite(rows, places[k])

@@ -370,6 +370,8 @@ class Program:
     refused : ndarray of bool, shape (n_tasks,)
         Filled by the executor: whether the task's last merge was by performance and both versions scored 0. The task
         then did not train; its update keeps its number, and so its draws.
+    finite : ndarray of bool, shape (n_tasks,)
+        Filled by compiled executors: whether the task's local update gave a finite model; False if that is not known.
     """
 
     node: I32
@@ -387,10 +389,12 @@ class Program:
     push_message: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     found: F32 = field(init=False)
     refused: Bools = field(init=False)
+    finite: Bools = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "found", np.full(len(self.merge_row), np.nan, np.float32))
-        object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
+        for name in ("refused", "finite"):
+            object.__setattr__(self, name, np.zeros(len(self.node), np.bool_))
 
     def deliveries_in_turn(self, tasks: I64) -> Iterator[tuple[Bools, I64]]:
         """Yield, for k = 0, 1, ..., a mask of the tasks with a delivery number k, and its entries."""

@@ -54,7 +54,7 @@ class Sizes(NamedTuple):
 
 
 class TaskColumns(NamedTuple):
-    """The columns of a program that kernels read, and those that they fill (`found`, `refused`).
+    """The columns of a program that kernels read, and those that they fill (`found`, `refused`, `finite`).
 
     See :class:`gossiprec.compute.plan.program.Program`.
     """
@@ -69,6 +69,7 @@ class TaskColumns(NamedTuple):
     merge_message: I32
     found: F32
     refused: Bools
+    finite: Bools
 
     @classmethod
     def of(cls, program: Any, update: I32 | None = None) -> TaskColumns:

@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 from gossiprec.native.jit import NO_DENORMALS, borrow, specialise, swap_float_mode
+from gossiprec.numerics.flat_ops import row_is_finite
 
 
 def new_workspace(most, versions, rule, sizes):
@@ -67,6 +68,7 @@ def run_tasks(tasks, columns, versions, samples, rule, sizes, merging, options):
         trains = columns.update[index] >= 0 and not columns.refused[index]
         if trains and samples.offsets[node + 1] > samples.offsets[node]:
             train_task(index, columns, versions, samples, rule, sizes, options, space)
+            columns.finite[index] = row_is_finite(versions.rows, columns.target[index])
     swap_float_mode(mode)
 
 

@@ -47,14 +47,14 @@ def add_dependencies(
     """
     n = len(out_offsets) - 1
     depth = np.empty(n, np.int32)
-    paths, through = np.empty(n), np.empty(n)
+    paths, through = np.empty(n), np.zeros(n)
     order, level_of = np.empty(n, np.int32), np.zeros(n + 2, np.int32)
     for root in first:
         depth[:] = -1
         depth[root], paths[root], through[root], order[0] = 0, 1.0, 0.0, root
         level_of[1] = 1
         level, end = 0, 1
-        while level_of[level] < end:
+        while level_of[level] < end < n:  # once all are found, links of the last level lead to none
             level += 1
             begin = end
             for place in range(level_of[level - 1], begin):
@@ -72,14 +72,14 @@ def add_dependencies(
                 order[low], order[high] = order[high], order[low]
                 low, high = low + 1, high - 1
             level_of[level + 1] = end
-        for back in range(level - 1, 0, -1):
+        last = level if level_of[level] < end else level - 1
+        for back in range(last, 1, -1):  # what passes through the root counts for nobody
             for place in range(level_of[back], level_of[back + 1]):
                 node = order[place]
                 share = (1.0 + through[node]) / paths[node]
                 for link in range(in_offsets[node], in_offsets[node + 1]):
                     before = predecessors[link]
-                    if depth[before] == back - 1:
-                        through[before] += share
+                    through[before] += share if depth[before] == back - 1 else 0.0  # no branch to guess
             for place in range(level_of[back - 1], level_of[back]):
                 through[order[place]] *= paths[order[place]]
         for place in range(1, end):
