@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
 
 
+NOT_BUNDLED: tuple[Any, ...] = (None,) * 5
+"""In place of a program, its rows, and the arguments that compiled loops are given for both."""
+
+
 class IndividualObservers:
     """Momentum models and scores of single adversaries.
 
@@ -81,6 +85,7 @@ class IndividualObservers:
             (len(momenta), len(rules), len(targets.adversaries), context.n_users), np.nan, np.float32
         )
         self.codes = rule_codes(rules, probabilities=self.scorer.model.predicts_probabilities)
+        self._bundled: tuple[Any, ...] = NOT_BUNDLED
         self._weights = np.zeros((0, 0), np.float32)
         if self.scorer.kernels is not None:
             self._weights = self.scorer.kernels.query_weights(targets.items, targets.context)
@@ -134,6 +139,7 @@ class IndividualObservers:
         self.memory_offsets = np.concatenate([[0], np.cumsum(n_slots * self.lengths)])
         n_kept = int((self.momenta > 0).sum())
         self.memory = np.zeros((n_kept, int(self.memory_offsets[-1])), self._storage)
+        self._bundled = NOT_BUNDLED
 
     def warm_up(self) -> None:
         """Compile the loops, if they are compiled."""
@@ -167,7 +173,7 @@ class IndividualObservers:
             check_array(f"observers.{name}", state[name], getattr(self, name))
         if not self._complete:
             self._check_slots(state["slot_at"], state["n_met"])
-        self.memory, self.latest = state["memory"], state["latest"]
+        self.memory, self.latest, self._bundled = state["memory"], state["latest"], NOT_BUNDLED
         if not self._complete:
             self._slot_at, self._n_met = state["slot_at"], state["n_met"]
 
@@ -265,17 +271,23 @@ class IndividualObservers:
     def _observe_compiled(self, raw: MergeDeliveries, sender_of: Any, time_of: Any) -> None:
         from gossiprec.adversaries.attacks.individual_kernels import Receptions, specialise_kernels
 
-        targets, kernels = self.targets, self.scorer.kernels
+        kernels = self.scorer.kernels
         assert kernels is not None
+        program, rows, view, columns, known = self._bundled
+        if program is not raw.program or rows is not raw.rows:  # a new plan; several threads may see it
+            view, columns, known = flat_view(raw.rows), TaskColumns.of(raw.program), self._bundle()
+            self._bundled = (raw.program, raw.rows, view, columns, known)
+        seen = Receptions(view, raw.tasks, columns, sender_of, time_of)
+        specialise_kernels(type(kernels)).observe_individuals(seen, self._hides, *known, kernels.sizes)
+
+    def _bundle(self) -> tuple[Any, ...]:
+        """Return what compiled loops know besides the deliveries."""
+        targets = self.targets
         context = next(iter(targets.kept_items.contexts.values()), NO_CONTEXT)
-        specialise_kernels(type(kernels)).observe_individuals(
-            Receptions(flat_view(raw.rows), raw.tasks, TaskColumns.of(raw.program), sender_of, time_of),
-            self._hides,
-            AdversaryQueries(
-                targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights, *self.codes
-            ),
-            self.kernel_memory(), self.fictive.kernel_state(), self.fictive.recipe(), self.latest, kernels.sizes,
+        queries = AdversaryQueries(
+            targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights, *self.codes
         )  # fmt: skip
+        return queries, self.kernel_memory(), self.fictive.kernel_state(), self.fictive.recipe(), self.latest
 
     def kernel_memory(self) -> ObserverMemory:
         """Return the memory for compiled loops."""

@@ -164,6 +164,7 @@ class AttackHook(DeliveryHook):
         self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
+        self._sees_all = bool(self._own.all())
         self._knows = self._own.copy()
         for pool in attack.pools:
             self._knows[pool] = True
@@ -210,7 +211,7 @@ class AttackHook(DeliveryHook):
 
     def hide_node(self, node: int) -> None:
         """Hide from the attack the models that a node receives; :meth:`show_model` shows others in their place."""
-        self._own[node] = False
+        self._own[node] = self._sees_all = False
         self.pools = [pool[:0] if node in pool else pool for pool in self.pools]
 
     def show_neighbour_mean(self, node: int, messages: I32, model: F32, own: F32) -> None:
@@ -251,6 +252,8 @@ class AttackHook(DeliveryHook):
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of the attack's single nodes."""
+        if self._sees_all:
+            return tasks
         return tasks[self._own[program.node[tasks]]] if len(self.attack.nodes) else tasks[:0]
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
