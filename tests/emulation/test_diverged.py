@@ -10,7 +10,9 @@ import pytest
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import TapeEvent, concat_segments
+from gossiprec.compute.update_noise import run_with_noise
 from gossiprec.compute.waves import NotFiniteError
 from gossiprec.emulation import prepare, simulate
 from gossiprec.numerics.flat_ops import finite_rows
@@ -150,6 +152,22 @@ def test_one_number_that_is_not_finite_is_found_wherever_it_is(name, value):
         rows[row, column] = value
     found = executor.are_finite(np.array([4, 1, 2, 3, 0]), np.array([4, 1, 2, 3, 0], np.int32))
     assert found.tolist() == [True, False, False, False, True]
+
+
+def test_the_compiled_executor_knows_which_trained_models_are_finite():
+    executor = make_executor("fused", World().workload())
+    program = Program.of_updates(np.arange(3, dtype=np.int32), np.array([0, 0, -1], np.int32))
+    executor.work.arena.rows[1, 0] = np.nan
+    executor.run(program, np.arange(3))
+    assert program.finite.tolist() == [True, False, False]
+
+
+def test_models_with_noise_are_checked_after_it():
+    executor = make_executor("fused", World().workload())
+    executor.work.node_settings.update_clip[0] = 1.0
+    program = Program.of_updates(np.arange(2, dtype=np.int32), np.zeros(2, np.int32))
+    run_with_noise(executor)(program, np.arange(2))
+    assert program.finite.tolist() == [False, True]
 
 
 def test_the_error_reaches_other_processes_whole():
