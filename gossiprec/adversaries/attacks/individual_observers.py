@@ -281,7 +281,7 @@ class IndividualObservers:
         specialise_kernels(type(kernels)).observe_individuals(seen, self._hides, *known, kernels.sizes)
 
     def _bundle(self) -> tuple[Any, ...]:
-        """Return what compiled loops know besides the deliveries."""
+        """Return the arguments of compiled loops that follow the deliveries."""
         targets = self.targets
         context = next(iter(targets.kept_items.contexts.values()), NO_CONTEXT)
         queries = AdversaryQueries(

@@ -73,7 +73,7 @@ def add_dependencies(
                 low, high = low + 1, high - 1
             level_of[level + 1] = end
         last = level if level_of[level] < end else level - 1
-        for back in range(last, 1, -1):  # what passes through the root counts for nobody
+        for back in range(last, 1, -1):  # paths from the root do not count for the root
             for place in range(level_of[back], level_of[back + 1]):
                 node = order[place]
                 share = (1.0 + through[node]) / paths[node]
