@@ -55,7 +55,7 @@ def stepped(rows, **options):
 @pytest.mark.parametrize("graph", ["similarity", "distance"])
 @pytest.mark.parametrize(("neighbours", "layers"), [(0, 1), (2, 1), (2, 2)])
 def test_tables_are_means_over_neighbours_in_the_graph(graph, neighbours, layers, monkeypatch):
-    monkeypatch.setattr("gossiprec.federated.gpfedrec.AT_ONCE", (4, 2))  # several blocks, of 15 columns and 3 answers
+    monkeypatch.setattr("gossiprec.federated.gpfedrec.AT_ONCE", (4, 2))  # several blocks
     rows = tables()
     flat = rows[:, :, :DIM].reshape(3, -1).astype(float)
     weights = np.zeros((3, 3))
