@@ -23,7 +23,13 @@ from pydantic import TypeAdapter
 
 from gossiprec.base.errors import GossipRecError
 from gossiprec.emulation.estimate.run_estimate import RunEstimate
-from gossiprec.emulation.estimate.timing import PredictedDuration, TimesFile, no_timings, waiting_share
+from gossiprec.emulation.estimate.timing import (
+    SETTING_UP_MOST_S,
+    PredictedDuration,
+    TimesFile,
+    no_timings,
+    waiting_share,
+)
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.scenario import Scenario, load_scenario
@@ -211,12 +217,11 @@ def predict_from_parts(found: FirstRounds, rounds: int, reports: int, when: str 
     middle = begin + pace * rounds + later * last.of_attacks + first_use
     middle *= math.sqrt(max(quiet, 1.0 / found.waiting))  # between a quiet machine and the same load again
     high = begin + rising * pace * rounds + later * worse * last.of_attacks + first_use
-    low = (quiet * least + steady * rounds) / FASTER
+    low = (quiet * (least + last.of_rounds) + steady * (rounds - last.rounds)) / FASTER
     load = max(1.0, quiet * max(found.waiting, waiting_share(), LOADED))
     words = f"from {last.rounds:,} of {rounds:,} rounds, computed {when}"
-    return PredictedDuration(
-        middle, low / (FASTER_THAN_FIRST if len(parts) < 2 else 1.0), high * load * SLOWER, words
-    )
+    low /= FASTER_THAN_FIRST if len(parts) < 2 else 1.0
+    return PredictedDuration(middle, low, high * load * SLOWER + SETTING_UP_MOST_S, words)
 
 
 def _growth(rounds: tuple[int, int, int], *costs: float, more: float = 0.0) -> float:
