@@ -222,7 +222,7 @@ def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
         layout = readable.layout
         np.testing.assert_allclose(row[layout.items.start : layout.shared.stop], mix, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(
-            row[layout.users].reshape(12, -1)[readable.user[user]], store.own[user, :6]
+            row[layout.users].reshape(-1, 6)[readable.user[user]], store.own[user, :6]
         )
     assert trained == 6
     assert len(set(extras["cluster_of"].tolist()) - {-1}) == 3
