@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
+import struct
 import time
 from contextlib import suppress
 
@@ -113,6 +115,33 @@ def test_a_closed_link_counts_as_a_lost_shard(pair):
 
     with pytest.raises(ShardLostError, match="shard 1 died: its link is closed"):
         pair[0].send(1, ("rows", 1), np.zeros((5000, 5000), np.float32))
+
+
+def test_a_link_that_breaks_is_a_lost_shard_for_who_waits_for_rows():
+    ends = [RowLinks(number, Mailbox(), b"s" * 32, "127.0.0.1") for number in range(2)]
+    ends[0].connect({1: (*ends[1].address[:2], "")})
+    ends[0].send(1, ("rows", 0), np.zeros((2, 2), np.float32))
+    ends[1]._mailbox.take(0, ("rows", 0))
+    link = ends[0]._links[1]
+    assert link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+    link.setsockopt(
+        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+    )  # closing resets the connection
+    link.close()
+
+    with pytest.raises(ShardLostError, match="shard 0 died: its link is broken") as found:
+        ends[1]._mailbox.take(0, ("rows", 1))
+    other_process = pickle.loads(pickle.dumps(found.value))
+    assert (other_process.number, str(other_process)) == (0, str(found.value))
+
+
+def test_a_closed_link_alone_ends_no_wait_for_other_shards(pair):
+    pair[0].send(1, ("rows", 0), np.zeros((2, 2), np.float32))
+    pair[0].close()
+    pair[1]._mailbox.put(2, ("rows", 0), "theirs")
+    time.sleep(0.1)
+
+    assert pair[1]._mailbox._failure is None
 
 
 @pytest.mark.parametrize(("link", "least_s"), [("50", 0.05), ("0,8", 0.04), ("50,8", 0.09)])

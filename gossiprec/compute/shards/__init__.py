@@ -38,6 +38,10 @@ class ShardLostError(ResourceError):
         self.number = number
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[ShardLostError], tuple[int, str]]:
+        """Return the class and the arguments by which another process rebuilds the error."""
+        return type(self), (self.number, self.reason)
+
 
 class Channel(ABC):
     """The connection by which one shard sends and receives letters."""

@@ -41,6 +41,17 @@ STALL_S = 120.0
 """Seconds after which a shard that takes no more bytes counts as lost."""
 SLOW_LINK = "GOSSIPREC_SLOW_LINK"
 """Environment variable that slows the links of shards, for tests and benchmarks: milliseconds, or ms,Mbit/s."""
+_STALLS = {
+    getattr(socket, name): value
+    for name, value in {
+        "TCP_KEEPIDLE": 60,
+        "TCP_KEEPINTVL": 10,
+        "TCP_KEEPCNT": 6,
+        "TCP_USER_TIMEOUT": 120_000,
+    }.items()
+    if hasattr(socket, name)
+}
+"""Options by which an idle link is closed within two minutes if its other end does not answer."""
 _LENGTH = struct.Struct("<I")
 _MOST_PIECES = 512  # of one system call; Linux and macOS allow 1024
 _UNIX_BUFFER = 4 << 20  # bytes that a Unix socket may hold, as TCP does by itself
@@ -179,6 +190,8 @@ class RowLinks:
         else:
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in _STALLS.items():
+                found.setsockopt(socket.IPPROTO_TCP, option, value)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(STALL_S), 0))
         try:
             with Connection(os.dup(found.fileno())) as link:
@@ -201,7 +214,13 @@ class RowLinks:
         """Put the rows that arrive by one link into the mailbox, until it is closed."""
         with suppress(OSError, EOFError, AuthenticationError), self._connection(found, arriving=True) as link:
             self._arriving.append(link)
-            while True:  # until the other end is gone, which shard 0 notices
+            self._fill_mailbox(link)
+
+    def _fill_mailbox(self, link: socket.socket) -> None:
+        """Receive until the other end closes the link, which shard 0 notices, or does not answer any more."""
+        sender = None
+        try:
+            while True:
                 (length,) = _LENGTH.unpack(_read(link, bytearray(_LENGTH.size)))
                 sender, key, kind, shape = msgpack.unpackb(_read(link, bytearray(length)))
                 size = int(np.prod(shape)) * np.dtype(kind).itemsize
@@ -210,6 +229,9 @@ class RowLinks:
                 _read(link, rows.data)
                 letter = sender, tuple(key), rows.view(kind).reshape(shape)
                 self._slow.deliver(size, partial(self._mailbox.put, *letter))
+        except OSError as error:
+            if sender is not None and self._number:  # shard 0 learns from Ray which shards ended
+                self._mailbox.fail(ShardLostError(sender, f"its link is broken ({error.strerror})"))
 
 
 def _open_link(address: Address) -> socket.socket:

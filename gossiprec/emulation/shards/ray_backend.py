@@ -274,6 +274,7 @@ class RayShardGroup(ShardGroup):
         self._letterbox: Any = None
         self._requested: list[Any] = []
         self._own = False
+        self._threads: list[threading.Thread] = []
         self._secret = secrets.token_bytes(32)
 
     def __enter__(self) -> RayShardGroup:
@@ -296,9 +297,11 @@ class RayShardGroup(ShardGroup):
         """End the actors, and Ray if it was started or joined for the run."""
         if self._exchange.links is not None:
             self._exchange.links.close()
-        for member in self._members.values():
+        for actor in (*self._members.values(), self._letterbox):
             with suppress(Exception):  # the cluster itself may have failed
-                self._ray.kill(member)
+                self._ray.kill(actor)
+        for thread in self._threads:  # a thread that calls Ray after it is shut down would abort the process
+            thread.join(REACH_S)
         self._leave()
 
     def _place(self) -> None:
@@ -349,8 +352,10 @@ class RayShardGroup(ShardGroup):
             member.follow.remote(resolved, split, self._members, letterbox): number
             for number, member in self._members.items()
         }
-        threading.Thread(target=_watch, args=(ray, runs, self._mailbox), daemon=True).start()
-        threading.Thread(target=_empty, args=(ray, letterbox, self._mailbox), daemon=True).start()
+        jobs = ((_watch, (ray, runs, self._mailbox)), (_empty, (ray, letterbox, self._mailbox)))
+        self._threads = [threading.Thread(target=job, args=given, daemon=True) for job, given in jobs]
+        for thread in self._threads:
+            thread.start()
 
     def _link(self, addresses: dict[int, Address]) -> None:
         """Connect all shards for rows, and report those that cannot reach one another."""
