@@ -243,6 +243,8 @@ class KernelCache(ModuleCodeCache):
             return found
         what = current_policy()
         if what is MissingKernelPolicy.REFUSE or not self._claimed(wait=what is MissingKernelPolicy.COMPILE):
+            for caller in [*_claims]:  # kernels that call this one: they are not compiled now, either
+                caller._release()
             raise KernelNotCachedError(self._name)
         found = super().load_overload(sig, target_context)  # another process may just have compiled it
         if found is not None:
@@ -257,6 +259,8 @@ class KernelCache(ModuleCodeCache):
             self._release()
 
     def _claimed(self, *, wait: bool) -> bool:
+        if self._lock is not None:  # of a compilation that was interrupted
+            return True
         self._impl.locator.ensure_cache_path()
         lock = FileLock(self.lock_path)
         try:
@@ -266,16 +270,22 @@ class KernelCache(ModuleCodeCache):
         except (OSError, NotImplementedError):  # a file system without locks
             return True
         self._lock = lock
+        _claims.append(self)
         return True
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+            _claims.remove(self)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         key = super()._index_key(sig, codegen)
         return (*key, hash_function(self._py_func), _field_names(sig))
+
+
+_claims: list[KernelCache] = []
+"""The kernels that this process compiles: one, and those that it calls."""
 
 
 def _field_names(kinds: Iterable[Any]) -> tuple[Any, ...]:

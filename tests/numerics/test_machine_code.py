@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import numba
 import numpy as np
@@ -197,6 +198,52 @@ def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, 
     assert one(3.0) == 1.5
     with FileLock(other._cache.lock_path):
         assert other(np.float32(3.0)) == 1.5  # patience is at an end
+
+
+def test_a_kernel_that_calls_one_that_another_process_compiles_is_left_to_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @kernel
+    def half(x):
+        return x / 2.0
+
+    @kernel
+    def quarter(x):
+        return half(x) / 2.0
+
+    with (
+        FileLock(half._cache.lock_path),
+        kernel_cache.missing_kernel_policy(kernel_cache.MissingKernelPolicy.CLAIM),
+        pytest.raises(kernel_cache.KernelNotCachedError, match="half"),
+    ):
+        quarter(3.0)
+    with FileLock(quarter._cache.lock_path, timeout=0):
+        pass
+    assert quarter(3.0) == 0.75
+
+
+def test_a_kernel_whose_compilation_was_interrupted_is_compiled_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(numba_patches, "TIMEOUT_S", 60.0)
+
+    @kernel
+    def half(x):
+        return x / 2.0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(half, "_compiler", Interrupted())
+        with pytest.raises(KeyboardInterrupt):
+            half(3.0)
+    begun = time.monotonic()
+    assert half(3.0) == 1.5
+    assert time.monotonic() - begun < 30.0
+
+
+class Interrupted:
+    """A compiler during which the user presses Ctrl-C."""
+
+    def compile(self, *_):
+        raise KeyboardInterrupt
 
 
 def test_a_template_is_specialised_only_in_names_that_its_module_has():
