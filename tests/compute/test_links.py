@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import struct
+import threading
 import time
 from contextlib import suppress
 
@@ -74,6 +75,29 @@ def test_a_shard_of_another_run_is_refused(pair):
     assert "digest" in problems[1]
     assert not stranger.reaches(1)
     stranger.close()
+
+
+def test_a_closed_shard_listens_no_more():
+    before = set(threading.enumerate())
+    shard = RowLinks(0, Mailbox(), b"s" * 32, "127.0.0.1")
+    (host, port, _), accepting = shard.address, set(threading.enumerate()) - before
+    shard.close()
+
+    for thread in accepting:
+        thread.join(5)
+    assert accepting
+    assert not any(thread.is_alive() for thread in accepting)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, port), 5)
+
+
+def test_a_stranger_that_proves_nothing_is_dropped(monkeypatch):
+    monkeypatch.setattr(runner, "CONNECT_S", 1.0)
+    shard = RowLinks(0, Mailbox(), b"s" * 32, "127.0.0.1")
+    with socket.create_connection(shard.address[:2], 10) as stranger:
+        while stranger.recv(100):  # the challenge, and then the end
+            pass
+    shard.close()
 
 
 def test_a_stranger_s_bytes_reach_no_mailbox(pair):

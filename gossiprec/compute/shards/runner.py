@@ -36,7 +36,7 @@ Address: TypeAlias = tuple[str, int, str]
 """A host, a port, and the name of a Unix socket that only processes of the same machine reach; empty for none."""
 
 CONNECT_S = 10.0
-"""Seconds to wait for a connection to another shard."""
+"""Seconds to wait for a connection to another shard, and for its proof of the secret."""
 STALL_S = 120.0
 """Seconds after which a shard that takes no more bytes counts as lost."""
 SLOW_LINK = "GOSSIPREC_SLOW_LINK"
@@ -100,7 +100,7 @@ class SlowLink:
 
 
 class RowLinks:
-    """The links of one shard: it listens for the others, and connects to a shard at the first rows for it.
+    """The links of one shard: it listens for the others, and connects to each before the run.
 
     Both ends prove that they know the secret before anything else is read. What arrives is only ever read as numbers.
 
@@ -176,6 +176,11 @@ class RowLinks:
 
     def close(self) -> None:
         """Close all links; rows that arrive later are lost."""
+        for (
+            listener
+        ) in self._listeners:  # a closed one alone would leave its thread waiting, and its port open
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
         for end in (*self._listeners, *self._links.values()):
             end.close()
         for end in self._arriving:  # a thread reads it, and closes it when nothing more comes
@@ -193,6 +198,7 @@ class RowLinks:
             for option, value in _STALLS.items():
                 found.setsockopt(socket.IPPROTO_TCP, option, value)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(STALL_S), 0))
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(CONNECT_S), 0))
         try:
             with Connection(os.dup(found.fileno())) as link:
                 for prove in (deliver_challenge, answer_challenge)[:: 1 if arriving else -1]:
@@ -200,6 +206,7 @@ class RowLinks:
         except BaseException:
             found.close()
             raise
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
         return found
 
     def _accept(self, listener: socket.socket) -> None:
