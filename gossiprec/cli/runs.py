@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gossiprec.figures.study.table_reader import Point
+    from gossiprec.runs.paired_tests import Group
     from gossiprec.runs.run_list import RunRow
 
 MOST_COLUMNS = 6
@@ -76,7 +76,7 @@ def runs(
 
     found, problems = list_runs(path for folder in folders or (Path("runs"),) for path in find_runs(folder))
     for problem in problems:
-        click.echo(f"note: {problem}", err=True)
+        _note(problem)
     for column in columns:
         check_key("--column", column, found)
     rows = select_rows(found, conditions)
@@ -160,7 +160,7 @@ def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[A
 
 
 @click.command()
-@click.argument("folders", metavar="RUN|STUDY...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("folders", metavar="RUN...|STUDY", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--metric", "metrics", multiple=True, metavar="NAME",
     help="Test only this metric, such as hr@20, or result of an attack (repeatable).",
@@ -179,35 +179,31 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
     several seeds are compared with the other scenarios over seeds, too. Paired runs must be on the same data.
     """  # noqa: D301
     from gossiprec.runs import open_run
-    from gossiprec.runs.paired_tests import compare_groups
+    from gossiprec.runs.manifest import STUDY_MARK
+    from gossiprec.runs.paired_tests import compare_groups, group_by_scenario
 
-    paths = [found for folder in folders for found in _runs_in(folder).items()]
-    if len(paths) < 2:
+    studies = [folder for folder in folders if (folder / STUDY_MARK).is_file()]
+    if studies and len(folders) > 1:
+        raise click.UsageError(f"{studies[0]} is a study; expected only runs, or one study by itself")
+    groups = (
+        _groups_of_study(*studies) if studies else group_by_scenario([open_run(path) for path in folders])
+    )
+    if len(groups) < 2:
         raise click.UsageError(
-            f"found {len(paths)} finished runs in {', '.join(map(str, folders))}; expected two or more to compare"
+            f"found one run, {folders[0]}; expected a study, or two or more runs to compare"
         )
-    runs, names = [open_run(path) for path, _ in paths], dict(paths)
-    found = [replace(test, run=names[Path(test.run)]) for test in compare_groups(runs, metrics)]
-    if len({each.manifest.get("code") for each in runs}) > 1:
-        click.echo(
-            "note: these runs are of different versions of the code; rerun them to rule it out", err=True
-        )
+    runs = [run for group in groups for run in group.runs.values()]
+    for run in runs:
+        if run.status != "complete":
+            _note(f"{run.path} is not complete ({run.status}): its last report may be an earlier one")
+    if len({run.manifest.get("code") for run in runs}) > 1:
+        _note("these runs are of different versions of the code; rerun them to rule it out")
+    found = compare_groups(groups, metrics)
     with ignore_closed_pipe():
         if as_json:
             click.echo(json.dumps([vars(test) for test in found]))
             return
-        head = [
-            "run",
-            "metric",
-            "n",
-            "over",
-            "mean",
-            f"of {next(iter(names.values()))}",
-            "difference",
-            "95 % interval",
-            "p",
-            "p by Holm",
-        ]
+        head = ["run", "metric", "n", "over", "mean", f"of {groups[0].name}", "difference"]
         rows = [
             [
                 *(test.run, test.metric, f"{test.n:,}", test.unit, _cell(test.second), _cell(test.first)),
@@ -216,7 +212,7 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
             ]
             for test in found
         ]
-        print_table([head, *rows])
+        print_table([[*head, "95 % interval", "p", "p by Holm"], *rows])
         by_seed = any(test.unit == "seeds" for test in found)
         print_note(
             "Only tests over seeds are about other seeds, too; with n seeds, p is at least 2^(1 - n)."
@@ -225,28 +221,72 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
         )
 
 
-def _runs_in(folder: Path) -> dict[Path, str]:
-    """Return the finished runs of a study, those of the baseline first, with their combinations; or a run itself."""
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
+
+
+def _groups_of_study(folder: Path) -> list[Group]:
+    """Return the finished runs of a study by combination, the baseline's first; of others, those at its seeds.
+
+    Combinations that share their runs are one group.
+    """
+    from gossiprec.base.errors import LogError
     from gossiprec.figures.study.quantity import format_label
     from gossiprec.figures.study.table_reader import read_study
-    from gossiprec.runs import open_run
-    from gossiprec.runs.manifest import STUDY_MARK
+    from gossiprec.runs.manifest import read_study_mark
+    from gossiprec.runs.paired_tests import Group
+    from gossiprec.study.folder import open_finished
 
-    if not (folder / STUDY_MARK).is_file():
-        return {folder: str(folder)}
-    table, found = read_study(folder), dict[Path, str]()
+    table, again = read_study(folder, or_empty=True), "run the study again: gossiprec study FILE"
+    listed = {name for of in table.runs.values() for name in of.values()}
+    finished = {name: run for name in listed if (run := open_finished(folder / "runs" / name))}
+    total = read_study_mark(folder).get("simulations", len(listed))
+    if len(finished) < total:
+        left = f"{total - len(finished)} of {total} runs (failed, missing or unfinished)"
+        _note(f"left out {left}; to complete them, {again}")
 
     def is_other(point: Point) -> bool:
         return any(point[table.axis_index(name)] != value for name, value in table.baseline.items())
 
+    named, axes = dict[tuple[tuple[int, str], ...], list[str]](), table.varying_among(table.runs)
     for point in sorted(table.runs, key=is_other):
-        name = ", ".join(f"{axis} {format_label(point[table.axis_index(axis)])}" for axis in table.varying)
-        for path in (folder / "runs" / run for run in table.runs[point].values()):
-            if open_run(path).status == "complete":
-                found[path] = (
-                    f"{found[path]} / {name}" if path in found else name
-                )  # combinations that share a run
-    return found
+        runs = tuple((seed, name) for seed, name in table.runs[point].items() if name in finished)
+        if runs and not named and is_other(point):
+            baseline = ", ".join(f"{axis} {format_label(value)}" for axis, value in table.baseline.items())
+            raise LogError(
+                f"{folder}: found no finished run of the baseline, {baseline}; expected one; {again}"
+            )
+        if runs:
+            labels = [f"{axis} {format_label(point[table.axis_index(axis)])}" for axis in axes]
+            named.setdefault(runs, []).append(", ".join(labels))
+    groups = [
+        Group(" / ".join(names), {seed: finished[name] for seed, name in runs})
+        for runs, names in named.items()
+    ]
+    if len(groups) < 2:
+        raise LogError(
+            f"{folder}: found {'one group' if groups else 'no groups'} of finished runs (combinations that differ only "
+            f"in what is observed share theirs); expected two or more; for results, gossiprec table {folder}; to "
+            "compare users, name the runs"
+        )
+    return _at_common_seeds(groups, f"{folder}: expected combinations with the same seeds; {again}")
+
+
+def _at_common_seeds(groups: Sequence[Group], problem: str) -> list[Group]:
+    """Return the first group and, of the others, those with two of its seeds, or its only one, at these seeds."""
+    from gossiprec.base.errors import LogError
+    from gossiprec.runs.paired_tests import Group
+
+    first, least = groups[0], min(2, len(groups[0].runs))
+    same = [Group(name, {k: run for k, run in runs.items() if k in first.runs}) for name, runs in groups]
+    found = [group for group in same if len(group.runs) >= least]
+    few = "; ".join(group.name for group in same if len(group.runs) < least)
+    if few:
+        what = "without two seeds in common with" if least > 1 else "without the seed of"
+        _note(f"left out, {what} {first.name}: {few}")
+    if len(found) < 2:
+        raise LogError(problem)
+    return found if least > 1 else [Group(f"{name}, seed {min(runs)}", runs) for name, runs in found]
 
 
 def _change(left: Any, right: Any) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,10 +19,15 @@ CONFIDENCE = 0.95
 BATCH = 2**22
 """Number of values that are resampled together."""
 
-Group = Mapping[int, Run]
-"""Runs that differ only by their seeds, by seed."""
 Values = Mapping[str, tuple[I64, F64]]
 """Ascending ids of users and their values, by metric."""
+
+
+class Group(NamedTuple):
+    """Runs that differ only by their seeds, by seed, and their name in tests."""
+
+    name: str
+    runs: Mapping[int, Run]
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class PairedTest:
     Attributes
     ----------
     run : str
-        The second run; of a group, the one with the lowest seed.
+        Name of the second run or group.
     unit : str
         ``users`` or ``seeds``.
     metric : str
@@ -60,7 +66,9 @@ class PairedTest:
 
 
 def group_by_scenario(runs: Sequence[Run]) -> list[Group]:
-    """Return the runs in groups that differ only by seed, in order; each run by itself if no group has two seeds.
+    """Return the runs in groups that differ only by seed, in order; each run by itself if the first has one seed.
+
+    A group has the name of its first run.
 
     Raises
     ------
@@ -72,7 +80,7 @@ def group_by_scenario(runs: Sequence[Run]) -> list[Group]:
         about = {name: value for name, value in run.scenario.items() if name not in ("name", "seed")}
         groups.setdefault(json.dumps(about, sort_keys=True, default=str), []).append(run)
     if len(groups) < 2 or len({_seed(run) for run in next(iter(groups.values()))}) < 2:
-        return [{_seed(run): run} for run in runs]
+        return [Group(str(run.path), {_seed(run): run}) for run in runs]
     for group in groups.values():
         by_seed: dict[int, Run] = {}
         for run in group:
@@ -81,18 +89,18 @@ def group_by_scenario(runs: Sequence[Run]) -> list[Group]:
                     f"{by_seed[_seed(run)].path} and {run.path}: found the same scenario and seed {_seed(run)} twice; "
                     "expected a seed once per group; leave one of them out"
                 )
-    return [{_seed(run): run for run in group} for group in groups.values()]
+    return [Group(str(group[0].path), {_seed(run): run for run in group}) for group in groups.values()]
 
 
-def compare_groups(runs: Sequence[Run], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Test the values of users at the last reports of runs, each against the first run or its group.
+def compare_groups(groups: Sequence[Group], metrics: Sequence[str] = ()) -> list[PairedTest]:
+    """Test the values of users at the last reports of runs, each group against the first.
 
-    Runs of one scenario with several seeds form a group. Groups are tested over the seeds that both have, and over
-    users, of whom each has its mean over these seeds, if all seeds have the same data.
+    Groups of several runs are tested over the seeds that both have, and over users, of whom each has its mean over
+    these seeds, if all seeds have the same data. If the first group has one run, all have one, of any seed.
 
     Parameters
     ----------
-    runs : sequence of Run
+    groups : sequence of Group
     metrics : sequence of str
         The metrics to test; all that are in common if there are none.
 
@@ -110,7 +118,7 @@ def compare_groups(runs: Sequence[Run], metrics: Sequence[str] = ()) -> list[Pai
     ----------
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979.
     """
-    first, *others = group_by_scenario(runs)
+    first, *others = groups
     found = [test for other in others for test in _tests(first, other, metrics)]
     for unit in ("users", "seeds"):
         places = [place for place, test in enumerate(found) if test.unit == unit]
@@ -158,13 +166,12 @@ def compare_pairs(first: F64, second: F64, unit: str = "seeds") -> tuple[float, 
 
 def _tests(first: Group, other: Group, metrics: Sequence[str]) -> Iterator[PairedTest]:
     """Yield the tests of two groups: over users, and over seeds if both groups have several."""
-    by_seed = len(first) > 1
-    seeds = sorted(first.keys() & other.keys()) if by_seed else [0]
-    one, two = ([group[seed] for seed in seeds] if by_seed else [*group.values()] for group in (first, other))
-    name = str(next(iter(other.values())).path)
+    by_seed, name = len(first.runs) > 1, other.name
+    seeds = sorted(first.runs.keys() & other.runs.keys()) if by_seed else [0]
+    one, two = ([runs[seed] for seed in seeds] if by_seed else [*runs.values()] for _, runs in (first, other))
     if by_seed and len(seeds) < 2:
         raise LogError(
-            f"{next(iter(first.values())).path} and {name}: found seeds {_listed(first)} and {_listed(other)}; "
+            f"{first.name} and {name}: found seeds {_listed(first.runs)} and {_listed(other.runs)}; "
             "expected at least two in common; simulate both scenarios with the same seeds"
         )
     prints = [[(run.manifest.get("data") or {}).get("fingerprint") for run in runs] for runs in (one, two)]

@@ -113,13 +113,7 @@ class StudyFolder:
 
     def finished_run(self, simulation: SharedSimulation) -> Run | None:
         """Return the finished run of a simulation, whatever code made it, or None."""
-        try:
-            run = open_run(self.run_directory(simulation))
-            complete = run.manifest.get("status") == "complete" and run.summary is not None
-            complete = complete and not manifest_fault(run.manifest)
-        except GossipRecError:
-            return None
-        return run if complete else None
+        return open_finished(self.run_directory(simulation))
 
     def user_table_identity(self) -> str | None:
         """Return the identity of the table of users that the last study in this folder wrote, or None."""
@@ -136,6 +130,17 @@ class StudyFolder:
     def write_mark(self, mark: Mapping[str, Any]) -> None:
         """Write ``study.json``: the status of the study."""
         replace_file(self.path / MARK, json.dumps(mark, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def open_finished(path: Path) -> Run | None:
+    """Return the run in a folder, or None if it is missing, damaged or not complete."""
+    try:
+        run = open_run(path)
+        complete = run.manifest.get("status") == "complete" and run.summary is not None
+        complete = complete and not manifest_fault(run.manifest)
+    except GossipRecError:
+        return None
+    return run if complete else None
 
 
 def run_code_version(run: Run) -> str:

@@ -180,6 +180,10 @@ def test_runs_that_cannot_be_compared_say_why(folder, tmp_path, capsys):
     older = shutil.copytree(folder / "a", tmp_path / "a")
     (older / "metrics_by_user.parquet").unlink()
     assert "has no metrics_by_user.parquet" in printed(capsys, "compare", folder / "a", older)[2]
+    ended = shutil.copytree(folder / "a", tmp_path / "b")
+    manifest = json.loads((ended / "manifest.json").read_text())
+    (ended / "manifest.json").write_text(json.dumps({**manifest, "status": "interrupted"}))
+    assert "b is not complete (interrupted)" in printed(capsys, "compare", folder / "a", ended)[2]
 
 
 def test_a_rerun_takes_changes(folder, capsys):

@@ -121,7 +121,48 @@ def test_the_combinations_of_a_study_are_tested_against_its_baseline(placed, tmp
     assert "accuracy[coalition" in out
     assert "tests over the users of single runs" in out
     assert exit_code(["compare", str(single.path / "runs" / os.listdir(single.path / "runs")[0])]) == 2
-    assert "found 1 finished runs" in capsys.readouterr().err
+    assert "found one run, " in capsys.readouterr().err
+    assert exit_code(["compare", str(single.path), str(placed.path)]) == 2
+    assert "single is a study; expected only runs, or one study by itself" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kept", "names", "notes"),
+    [
+        ("1 1, 1 2, 2 1, 2 2, 3 1", ["2, fraction 0.5"], ["left out 1 of 6 runs", "two seeds in common with fanout 1"]),
+        ("1 2, 2 1, 2 2, 3 1", ["2, fraction 0.5, seed 2"], ["without the seed of fanout 1"]),
+        ("2 1, 2 2, 3 1, 3 2", [], ["found no finished run of the baseline, fanout 1; expected one; run the study"]),
+        ("1 1, 1 2, 2 1, 3 2", [], ["expected combinations with the same seeds; run the study again"]),
+        ("1 1, 1 2", [], ["found one group of finished runs", "gossiprec table"]),
+        ("", [], ["left out 6 of 6 runs", "found no groups of finished runs"]),
+    ],
+)  # fmt: skip
+def test_only_finished_runs_of_equal_seeds_are_compared(placed, tmp_path, capsys, kept, names, notes):
+    """A run that was refused before its start has a row, but no folder. Combinations of one fanout share their runs."""
+    folder = shutil.copytree(placed.path, tmp_path / "study")
+    for row in placed.frame("runs").itertuples():
+        if f"{row.fanout} {row.seed}" not in kept.split(", "):
+            shutil.rmtree(folder / "runs" / row.run, ignore_errors=True)
+    status = exit_code(["compare", str(folder), "--json"])
+    out, err = capsys.readouterr()
+    tests = json.loads(out) if names else []
+    assert status == (0 if names else 2)
+    found = dict.fromkeys(test["run"].replace("fanout 2, fraction 0.25 / fanout 2", "2") for test in tests)
+    assert [*found] == names
+    assert {test["unit"] for test in tests} <= {"seeds" if "1 1" in kept else "users"}
+    assert all(note in err for note in notes)
+
+
+@pytest.mark.slow
+def test_a_study_whose_combinations_share_all_runs_has_nothing_to_compare(placed, tmp_path, capsys):
+    """Both combinations have the runs of seeds 1 and 2; testing one seed against the other would say nothing."""
+    axes = {"fraction": PLACED["axes"]["fraction"]}
+    shared = gossiprec.study({**PLACED, "axes": axes, "baseline": {}}, out=tmp_path / "shared")
+    assert exit_code(["compare", str(shared.path)]) == 2
+    assert (
+        "found one group of finished runs (combinations that differ only in what" in capsys.readouterr().err
+    )
 
 
 def test_a_study_without_values_of_users_says_what_to_do(placed, tmp_path):
