@@ -389,6 +389,11 @@ class Recommender:
                 f"recommender: {name} contrasts all of a client's items in one batch; set training.batch_size to full"
             )
 
+    @classmethod
+    def coordinator_bytes(cls, layout: Layout, n_clients: int) -> int:
+        """Return the bytes that the coordinator's part holds at most, if they grow with clients times items: none."""
+        return 0
+
     def warm_up(self, layout: Layout) -> None:
         """Compile the loops for clients and the coordinator other than training, before the first round."""
 

@@ -29,8 +29,8 @@ from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_BYTES = 2**30
-"""Largest size in bytes of all clients' tables together."""
+MOST_BYTES = 2**31
+"""Largest size in bytes of what :meth:`GPFedRec.coordinator_bytes` counts."""
 AT_ONCE = 4096, 16
 """Columns of which products are added up in single precision, and answers that are read together."""
 TAIL = 2
@@ -105,15 +105,20 @@ class GPFedRec(PFedRec):
         numbers = np.array([ratio, self.options.guide_weight])
         return AnalyticTerm(term_kernels.pull_to_guide, numbers, extra="guides")
 
+    @classmethod
+    def coordinator_bytes(cls, layout: Layout, n_clients: int) -> int:
+        """Return the bytes of all clients' tables, twice: last round's are kept while those of the next are made."""
+        return 2 * 4 * n_clients * layout.n_items * (layout.item_width - TAIL)
+
     def coordinator_hook(self, context: CoordinatorContext) -> CoordinatorHook:
         """Return the coordinator's part, which builds the graph and the tables."""
         options, n_clients, layout = self.options, context.n_clients, context.layout
-        size = 4 * n_clients * layout.n_items * (layout.item_width - TAIL)
+        size = self.coordinator_bytes(layout, n_clients)
         if size > MOST_BYTES:
             raise ScenarioError(
-                f"recommender: gpfedrec keeps a table for each client: found {n_clients} tables of together "
-                f"{size / 2**30:.1f} GiB; expected at most {MOST_BYTES / 2**30:.0f} GiB; use fewer users or items, "
-                "or pfedrec"
+                f"recommender: gpfedrec keeps a table for each client, of this round and the last: found {n_clients} "
+                f"clients with tables of {size / 2**30:.1f} GiB; expected at most {MOST_BYTES / 2**30:.0f} GiB; "
+                "use fewer users or items, or pfedrec"
             )
         if options.neighbours > n_clients:
             raise ScenarioError(
@@ -139,15 +144,21 @@ class GuideTables(FirstScoreFunction):
     def start(self, version: F32, users: F32) -> tuple[F32, F32]:
         """Return the version with the items' numbers, and the same first score function for all."""
         first, rows = super().start(version, users)
-        self._layout.version_tables(first)["items"][:, -1] = np.arange(self._layout.n_items)
+        self._restore_tails(first)
         return first, rows
+
+    def _restore_tails(self, version: F32) -> None:
+        """Set the numbers at the ends of items' rows, which policies change in uploads."""
+        items = self._layout.version_tables(version)["items"]
+        items[:, -TAIL], items[:, -1] = 1, np.arange(len(items))
 
     def step(self, version: F32, answers: ClientAnswers, round: RoundContext) -> tuple[F32, Extras]:
         """Return the mean of the answering clients' tables, and each client's table; without one, that mean."""
         moving, common, clients = self._moving, version.copy(), answers.clients
-        guides = np.empty((self._n_clients, int(moving.sum())), np.float32)
+        self._restore_tails(common)
+        guides = self._tables(answers)  # the answers' own tables at first, in the order of the answers
         if len(clients):
-            tables, means = self._tables(answers), np.empty(guides.shape[1])
+            tables, means = guides[: len(clients)], np.empty(guides.shape[1])
             weights = self._weights(tables).astype(np.float32)
             for low in range(0, len(means), AT_ONCE[0]):
                 columns = slice(low, low + AT_ONCE[0])
@@ -156,16 +167,18 @@ class GuideTables(FirstScoreFunction):
             common[moving] = means
         absent = np.setdiff1d(np.arange(self._n_clients), clients)
         guides[absent] = common[moving]
-        return common, {"guides": guides.reshape(self._n_clients, self._layout.n_items, -1)}
+        shape = self._n_clients, self._layout.n_items, self._layout.item_width - TAIL
+        return common, {"guides": guides[: self._n_clients].reshape(shape)}
 
     def _tables(self, answers: ClientAnswers) -> F32:
-        """Return the items of the answering clients without the numbers that never move, shape (n_answers, ...)."""
-        inbox, layout = answers.inbox, self._layout
+        """Return the answering clients' items without the numbers that never move, with a row or more per client."""
+        inbox, layout, n_answers = answers.inbox, self._layout, len(answers.clients)
         width, n_numbers = layout.item_width - TAIL, layout.n_items * layout.item_width
-        tables = np.empty((len(answers.clients), layout.n_items, width), np.float32)
-        for low in range(0, len(tables), AT_ONCE[1]):
+        tables = np.empty((max(n_answers, self._n_clients), layout.n_items, width), np.float32)
+        for low in range(0, n_answers, AT_ONCE[1]):
             some = inbox.rows[inbox.row_index[low : low + AT_ONCE[1]], 0:n_numbers]
-            tables[low : low + AT_ONCE[1]] = some.reshape(-1, layout.n_items, layout.item_width)[..., :width]
+            table = some.reshape(-1, layout.n_items, layout.item_width)[..., :width]
+            tables[low : low + len(table)] = table
         return tables.reshape(len(tables), -1)
 
     def _weights(self, tables: F32) -> F64:

@@ -308,18 +308,20 @@ def pull_to_guide(client):
     """Add the derivatives of the squared distance from the client's table (:class:`AnalyticTerm`).
 
     Numbers: the items' learning rate as a multiple of the user's, and lambda. An item's row ends with two numbers that
-    never move, of which the last is the item's number; ``extra`` holds all tables.
+    never move, a one and the item's number, of which policies can change what a client receives; ``extra`` holds all
+    tables.
     """
     items, guide, item_slopes = client.items, client.extra[client.node], client.item_slopes
     dim, ratio = len(items) - 2, float32(client.numbers[0])
-    twice = float32(2.0 * client.numbers[1] / len(guide))
+    twice, last = float32(2.0 * client.numbers[1] / len(guide)), len(guide) // dim - 1
     client.slopes[dim + 1] = float32(0.0)
     fill_range(item_slopes[dim], 0, items.shape[1], float32(0.0))
     fill_range(item_slopes[dim + 1], 0, items.shape[1], float32(0.0))
     for t in range(items.shape[1]):
-        at = np.int64(items[dim + 1, t]) * dim
+        number, pull = np.rint(items[dim + 1, t]), twice * items[dim, t]
+        at = 0 if not number > 0 else last * dim if number > last else np.int64(number) * dim
         for i in range(dim):
-            item_slopes[i, t] = ratio * (item_slopes[i, t] + twice * (items[i, t] - guide[at + i]))
+            item_slopes[i, t] = ratio * (item_slopes[i, t] + pull * (items[i, t] - guide[at + i]))
 
 
 TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range(7)

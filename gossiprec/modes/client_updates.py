@@ -179,7 +179,9 @@ class ClientUpdates(RunMode):
     def memory(self, inputs: MemoryInputs) -> StoreMemory:
         """Return the memory of versions, answers in transit, clients' own parts and small models."""
         from gossiprec.compute.executors.submodel_trainer import AT_ONCE
+        from gossiprec.federated import RECOMMENDERS
 
+        choice = inputs.scenario.recommender
         layout, n_clients = inputs.layout, inputs.protocol.n_users
         touched = float(np.minimum(inputs.samples, layout.n_items).mean())
         own = n_clients * (layout.size - layout.merged.stop + layout.merged.start)
@@ -192,6 +194,8 @@ class ClientUpdates(RunMode):
             "clients": 4 * kept * own,
             "training": 4 * 4 * AT_ONCE,
         }
+        if choice and (held := RECOMMENDERS[choice.name].coordinator_bytes(layout, n_clients)):
+            sizes["recommender"] = held
         return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting, {})
 
     def waiting_handles(self, waiting: int) -> int:

@@ -218,6 +218,16 @@ def test_a_divided_run_changes_everywhere(changed, tmp_path):
             {"changes": [{"at": 3, "set": {RATE: 1}}], "attackers": [{"name": "a-ra", "number": 1}]},
             "but attackers takes its numbers when the run is prepared",
         ),
+        (
+            {
+                "changes": [{"at": 2, "set": {RATE: 0.01}}],
+                "model": {"name": "mf", "dim": 4, "loss": "bce"},
+                "protocol": {"name": "fedavg", "rounds": 4, "slice": 5, "client_model": "none", "merge": "mean"},
+                "recommender": {"name": "pfedrec"},
+            },
+            "changes: found changes of training, but recommender takes its numbers when the run is prepared; "
+            "remove changes or recommender",
+        ),
     ],
 )  # fmt: skip
 def test_a_change_that_cannot_be_made_is_refused_when_it_is_read(sections, message):

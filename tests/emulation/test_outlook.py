@@ -44,6 +44,12 @@ WORLDS = {
         "training": {"batch_size": "full"},
         "observers": [COORDINATOR],
     },
+    "tables of clients": {
+        "model": {"name": "mf", "dim": 5, "loss": "bce"},
+        "protocol": {**UPDATES, "merge": "mean"},
+        "recommender": {"name": "gpfedrec"},
+        "observers": [],
+    },
     "who does better": {
         "dataset": {**FEW, "split": {**FEW["split"], "validation": 3}},
         "protocol": {"name": "pers-gossip", "wakes": 6},

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections import namedtuple
+
 import numpy as np
 import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import prepare
-from gossiprec.federated import RECOMMENDERS, CoordinatorContext
+from gossiprec.federated import RECOMMENDERS, CoordinatorContext, term_kernels
 from gossiprec.models import MODELS
+from gossiprec.native.jit import kernel
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import ClientAnswers, RoundContext
 from gossiprec.scenario import load_scenario
@@ -151,5 +155,46 @@ def test_what_does_not_fit_is_refused(options, message):
 
 def test_tables_that_do_not_fit_into_memory_are_refused(monkeypatch):
     monkeypatch.setattr("gossiprec.federated.gpfedrec.MOST_BYTES", 1000)
-    with pytest.raises(ScenarioError, match="gpfedrec keeps a table for each client: found 12 tables"):
+    with pytest.raises(ScenarioError, match=r"gpfedrec keeps a table for each client, .* found 12 clients"):
         prepare(load_scenario(scenario()))
+
+
+def test_the_tables_are_all_that_a_round_holds_and_are_in_the_memory_of_the_plan(monkeypatch):
+    """Last round's tables are kept while the next are made, and no third copy of that size."""
+    monkeypatch.setattr("gossiprec.federated.gpfedrec.AT_ONCE", (512, 2))
+    run = prepare(load_scenario(scenario(dim=402, rounds=3, guide_weight=0.0)))
+    size = run.memory_bytes["recommender"]
+    assert size == 2 * 4 * 12 * 40 * 400
+    last = None
+    rows = np.random.default_rng(1).normal(0, 1, (12, 40 * 402)).astype(np.float32)
+    answers = ClientAnswers(np.arange(12), Inbox(rows, np.arange(12), np.ones(12)))
+    version = rows[0].copy()
+    tracemalloc.start()
+    for number in range(3):
+        last = run.coordinator_hook.step(version, answers, RoundContext(5, number, 12, run.layout))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert last[1]["guides"].nbytes == size / 2
+    assert size < peak < 1.4 * size
+
+
+@pytest.mark.slow
+def test_compiled_clients_read_the_table_of_the_nearest_item_there_is():
+    """Rows end with a one and their item's number; here both are as a policy could change them."""
+    ends = np.array([(one, at) for one in (1.0, 0.8, 0.0) for at in (2.0, 1.6, 0.4, -7.0, 1e6)], np.float32)
+    draw, n = np.random.default_rng(3), len(ends)
+    rows = np.concatenate([draw.normal(0, 1, (n, DIM)).astype(np.float32), ends], axis=1)
+    guides = draw.normal(0, 1, (2, N_ITEMS * DIM)).astype(np.float32)
+    parts = {
+        "items": rows.T.copy(), "extra": guides, "node": 1, "slopes": np.ones(DIM + 2, np.float32),
+        "item_slopes": np.zeros((DIM + 2, n), np.float32), "numbers": np.array([ITEM_RATE / RATE, 3.0]),
+    }  # fmt: skip
+    client = namedtuple("Client", parts)(**parts)
+    kernel(term_kernels.pull_to_guide.py_func)(client)
+    p = {"users": torch.zeros(1, DIM + 2), "items": torch.tensor(rows, requires_grad=True)}
+    batch = {
+        "items": torch.arange(n), "labels": torch.zeros(n), "weights": torch.ones(n),
+        "user": torch.tensor([0]), "guide": torch.tensor(guides[1]).reshape(N_ITEMS, DIM),
+    }  # fmt: skip
+    gpfedrec(guide_weight=3.0).loss(p, batch, {}).backward()
+    np.testing.assert_allclose(client.item_slopes.T, p["items"].grad.numpy(), atol=1e-6)

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from gossiprec.base.errors import ScenarioError
+from gossiprec.compute.executors.analytic_trainer import LabelledTrainer
+from gossiprec.compute.executors.clients import TrainingTask
 from gossiprec.emulation import prepare
-from gossiprec.federated import RECOMMENDERS
+from gossiprec.federated import RECOMMENDERS, AnalyticTerm, term_kernels
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import play_to_end
@@ -58,13 +60,14 @@ def test_items_move_by_the_score_function_that_has_just_moved(bias):
     np.testing.assert_allclose(rows - RATE * p["items"].grad.numpy(), expected, atol=1e-6)
 
 
-def played(executor="fused", size=12, **recommender):
+def played(executor="fused", size=12, rounds=2, policies=(), **recommender):
     scenario = tiny(
         model={"name": "mf", "dim": DIM, "init_std": 1.0},
         training={"optimizer": "sgd", "learning_rate": RATE, "batch_size": 8, "local_epochs": 2},
-        protocol={"name": "fedavg", "rounds": 2, "slice": size, "client_model": "none", "merge": "mean"},
+        protocol={"name": "fedavg", "rounds": rounds, "slice": size, "client_model": "none", "merge": "mean"},
         recommender={"name": "pfedrec", "item_rate": ITEM_RATE, **recommender},
         executor={"name": executor},
+        policies=list(policies),
         observers=[],
     )
     run = prepare(load_scenario(scenario))
@@ -79,12 +82,39 @@ def played(executor="fused", size=12, **recommender):
 )
 def test_compiled_clients_train_as_those_of_torch(recommender):
     """They agree to rounding after two rounds in batches of 8, of which a client's last is smaller."""
-    compiled, torch_ = (played(executor, **recommender)[0] for executor in ("fused", "reference"))
+    trains_alike(**recommender)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_noise_of_uploads_leaves_items_their_numbers_and_tables(scale):
+    """The noise is added to all numbers of a row, also to the one and the number of the item."""
+    noise = {"name": "ldp", "of": "update", "norm": "linf", "bound": 1, "scale": scale}
+    items = trains_alike(name="gpfedrec", rounds=3, policies=[noise])[: 40 * DIM].reshape(40, DIM)
+    np.testing.assert_array_equal(items[:, -2:], np.stack([np.ones(40), np.arange(40)], axis=1))
+
+
+def trains_alike(**options):
+    """Check compiled clients beside those of torch, and return the last version."""
+    compiled, torch_ = (played(executor, **options)[0] for executor in ("fused", "reference"))
     assert [run.executor.name for run in (compiled, torch_)] == ["fused", "reference"]
     versions = [run.executor.store.version(int(run.planner.current_rows[-1])) for run in (compiled, torch_)]
     np.testing.assert_allclose(*versions, rtol=0, atol=2e-6)
     users = [run.executor.store.own for run in (compiled, torch_)]
     np.testing.assert_allclose(*users, rtol=0, atol=2e-6)
+    return versions[0]
+
+
+def test_a_compiled_client_takes_an_extra_without_rows():
+    """A coordinator may have nothing to send yet; wider extras have one row per client."""
+    run = played(rounds=1)[0]
+    trainer = LabelledTrainer(
+        run.executor.work, run.executor.store, MODELS["mf"].analytic_gradient(run.model)
+    )
+    trainer._term = AnalyticTerm(term_kernels.add_nothing, np.zeros(0), extra="others")
+    for shape, due in (((0, 3), (0, 3)), ((0, 2, 3), (0, 6)), ((4, 2, 3), (4, 6))):
+        found = trainer._term_arguments([TrainingTask(0, 0, 0, 0)], {"others": np.zeros(shape, np.float32)})
+        assert found.extra.shape == due
 
 
 @pytest.mark.parametrize(("size", "sharing"), [(12, 1), (5, 10)])  # the last slice has two of twelve clients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -203,7 +204,8 @@ class LabelledTrainer(AnalyticTrainer):
         extra = _NOTHING
         if term.extra is not None:
             extra = extras[term.extra] if tasks else self.store.own[:1]
-            extra = extra.reshape(len(extra), -1)
+            if extra.ndim > 2:
+                extra = extra.reshape(len(extra), math.prod(extra.shape[1:]))  # -1 needs a row
         if term.of_step is None and term.of_samples is None:
             return kernels.TermArguments(term.numbers, extra, _NOTHING, _NOTHING)
         of_step, of_samples, width = [], [], 1 + training.negatives
