@@ -1,10 +1,12 @@
 """The time of a run from its first rounds."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from gossiprec.cli.main import exit_code
 from gossiprec.emulation import estimate_run
 from gossiprec.emulation.estimate import timing
 from gossiprec.emulation.estimate.timing import SETTING_UP_MOST_S
@@ -27,6 +29,8 @@ from gossiprec.scenario import load_scenario
 from gossiprec.study.calibration import calibrate_kinds
 from gossiprec.study.run_hash import SharedSimulation
 from tests.emulation.tiny_runs import tiny
+
+SPLIT = {"name": "leave_last_k", "test": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +193,89 @@ def test_of_each_kind_of_a_study_the_largest_run_is_computed_and_others_follow_b
     )
     assert found["0"].duration.low < 5.0 / 4 < 20.0 / 4 < found["0"].duration.high
     assert json.dumps(vars(found["1"].duration))
+
+
+def test_times_of_a_file_hold_for_its_sizes_and_the_code_that_measured_them(tmp_path, monkeypatch):
+    """The scenario names `ratings.csv`, and so does another one in another folder, or after the file grew."""
+    monkeypatch.chdir(tmp_path)
+    scenario = load_scenario(tiny(dataset={"name": "file", "path": "ratings.csv", "split": SPLIT}))
+    asked = []
+    monkeypatch.setattr(calibration, "_computed", lambda order: asked.append(1) or [PartTimes(1, 1, 0, 0, 0)])
+
+    def dry_run(users):
+        rows = [f"{user},{user + place},{place}" for user in range(users) for place in range(6)]
+        Path("ratings.csv").write_text("\n".join(["user,item,time", *rows]))
+        found = with_calibration(scenario, estimate_run(scenario), None, 1.0)
+        return found.duration.by.rpartition(" ")[2], len(asked)
+
+    assert [dry_run(20), dry_run(20), dry_run(30), dry_run(20)] == [
+        ("now", 1), ("earlier", 1), ("now", 2), ("earlier", 2)
+    ]  # fmt: skip
+    monkeypatch.setattr(calibration, "scenario_code_version", lambda _: "after an upgrade")
+    assert dry_run(20) == ("now", 3)
+
+
+def with_times(**changed):
+    """Return the text of a file of times for any key, with some of them changed."""
+    part = {"rounds": 1, "of_rounds": 1.0, "of_utility": 0.0, "of_attacks": 0.0, "once": 0.0, "busy": 1.0}
+    times = {"parts": None, "seconds": 9.0, "waiting": 1.0} | {
+        k: v for k, v in changed.items() if k not in part
+    }
+    first = list((part | {k: v for k, v in changed.items() if k in part}).values())
+    if times["parts"] is None:
+        times["parts"] = [first]
+    return json.dumps({timing.platform.node(): {"KEY": list(times.values())}})
+
+
+DAMAGED = {
+    "nothing": "", "no JSON": "{\"h\":", "a list": "[1, 2]", "deep": "[" * 100_000, "not text": "\udcff",
+    "large": " " * timing.MOST_BYTES + with_times(), "no part": with_times(parts=[]),
+    "equal parts": with_times(parts=[[2, 1.0, 1.0, 1.0, 0.0, 1.0]] * 3), "longer than the run": with_times(rounds=7),
+    **{f"{key} of {value}": with_times(**{key: value}) for key, value in (
+        ("rounds", 0), ("rounds", 10**400), ("of_rounds", float("nan")), ("of_rounds", -1.0), ("once", 1e308),
+        ("of_utility", "x"), ("of_attacks", float("inf")), ("busy", 0.0), ("waiting", 0.0), ("waiting", None),
+        ("seconds", float("nan")), ("seconds", float("inf")),
+    )},
+}  # fmt: skip
+
+
+@pytest.fixture
+def dry_run(monkeypatch, tmp_path, capsys):
+    """Return a function that makes a dry run, of which any key is KEY, and returns the source of its time."""
+    monkeypatch.setattr(calibration, "_key", lambda *_: "KEY")
+    monkeypatch.setattr(calibration, "_computed", lambda order: [PartTimes(1, 1.0, 0.0, 0.0, 0.0)])
+    path = tmp_path / "tiny.yaml"
+    path.write_text(json.dumps(tiny()))
+
+    def made():
+        assert exit_code(["simulate", str(path), "--dry-run", "--json", "--calibrate", "1"]) == 0
+        return json.loads(capsys.readouterr().out)["seconds"]["by"]
+
+    FIRST_ROUNDS.path.parent.mkdir(mode=0o700)
+    return made
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_of_times_is_replaced_by_the_next_dry_run(dry_run, name):
+    FIRST_ROUNDS.path.write_text(with_times())
+    assert FIRST_ROUNDS.here()["KEY"].seconds == 9.0
+    FIRST_ROUNDS.path.write_bytes(DAMAGED[name].encode(errors="surrogateescape"))
+    assert dry_run().endswith("now")
+    assert FIRST_ROUNDS.here()["KEY"].seconds == 1.0
+
+
+@pytest.mark.parametrize("rate", ["[1e-320, 9, 1]", "[1, Infinity, 1]", f"[1, 1, {10**400}]", "[1, 0, 1]"])
+def test_damaged_rates_predict_nothing(dry_run, rate):
+    kind = json.dumps(estimate_run(load_scenario(tiny())).kind)
+    timing.RATES.path.write_text(f'{{"{timing.platform.node()}": {{{kind}: [{rate}]}}}}')
+    assert dry_run().endswith("now")
+
+
+def test_times_are_kept_of_the_machines_that_stored_last(monkeypatch):
+    for number in (0, *range(timing.MOST_MACHINES), 0, timing.MOST_MACHINES):
+        monkeypatch.setattr(timing.platform, "node", lambda name=f"host{number}": name)
+        FIRST_ROUNDS.put("key", lambda _: FirstRounds([PartTimes(1, 1.0, 0.0, 0.0, 0.0)], 1.0, 1.0))
+    kept = list(FIRST_ROUNDS.read())
+    assert len(kept) == timing.MOST_MACHINES
+    assert kept[-2:] == ["host0", f"host{timing.MOST_MACHINES}"]
+    assert "host1" not in kept

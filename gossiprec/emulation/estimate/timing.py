@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
-from pydantic import PositiveFloat, PositiveInt, TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from gossiprec.base.errors import ResourceError
+from gossiprec.base.errors import DataError, ResourceError
+from gossiprec.base.inputs import read_regular_file
 from gossiprec.base.machine import PRIVATE, cache_dir, usable_cores, why_replaceable
 from gossiprec.models import Layout, Model
 from gossiprec.runs.run_files import replace_file
@@ -32,6 +33,10 @@ MOST_KEPT = 8
 """Number of the latest runs of a kind of which rates are kept."""
 MOST_KINDS = 64
 """Number of kinds of which rates are kept: those that ran last. Each run reads and writes all of them."""
+MOST_MACHINES = 32
+"""Number of machines of which times are kept: those that stored last. Each start of a container is a new machine."""
+MOST_BYTES = 1 << 24
+"""Size of a file of times from which on it is damaged: a full one has a fifth of this."""
 LEAST_ERROR = {True: 2.0, False: 3.0}
 """Least factor of error, either way, of a prediction from runs of the same kind and from other kinds: on a machine with
 other work, times of equal runs differ by as much."""
@@ -57,12 +62,17 @@ SETTING_UP_S, SETTING_UP_LEAST_S, SETTING_UP_MOST_S = 1.0, 0.1, 3.0
 """Seconds of reading, preparing and writing, for any computation: expected, and the likely range."""
 
 
+Amount = Annotated[float, Field(gt=1e-30, lt=1e30)]
+"""A number in a file of times with which any computation remains finite."""
+Count = Annotated[int, Field(ge=1, lt=1 << 53)]
+
+
 class RunTiming(NamedTuple):
     """The timing of a run: its work (:func:`training_work`), wall seconds after preparation, and threads."""
 
-    work: PositiveFloat
-    seconds: PositiveFloat
-    threads: PositiveInt
+    work: Amount
+    seconds: Amount
+    threads: Count
 
 
 Times = TypeVar("Times")
@@ -90,9 +100,9 @@ class TimesFile(Generic[Times]):
 
     def read(self) -> dict[str, dict[str, Times]]:
         """Return all times; empty if the file is missing, damaged, or could be another user's."""
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, DataError):
             if not why_replaceable(self.path):
-                return self.adapter.validate_json(self.path.read_bytes())
+                return self.adapter.validate_json(read_regular_file(self.path, most_bytes=MOST_BYTES))
         return {}
 
     def here(self) -> dict[str, Times]:
@@ -102,7 +112,7 @@ class TimesFile(Generic[Times]):
     def put(self, key: str, value: Callable[[Times | None], Times]) -> None:
         """Store ``value(old)``, unless the folder is not writable, belongs to another user, or stays locked.
 
-        The :data:`MOST_KINDS` keys of a machine that were stored last are kept.
+        The :data:`MOST_KINDS` keys of a machine, and :data:`MOST_MACHINES` machines, that were stored last are kept.
         """
         if why_replaceable(self.path):
             return
@@ -110,10 +120,10 @@ class TimesFile(Generic[Times]):
             self.path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             with FileLock(self.path.with_suffix(".lock"), timeout=TIMEOUT_S):
                 times = self.read()
-                kinds = times.setdefault(platform.node(), {})
+                kinds = times.pop(platform.node(), {})
                 kinds[key] = value(kinds.pop(key, None))  # last
-                for oldest in list(kinds)[:-MOST_KINDS]:
-                    del kinds[oldest]
+                times[platform.node()] = dict(list(kinds.items())[-MOST_KINDS:])
+                times = dict(list(times.items())[-MOST_MACHINES:])
                 replace_file(self.path, self.adapter.dump_json(times))
 
 

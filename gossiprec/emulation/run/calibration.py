@@ -7,6 +7,7 @@ The times of the rounds are remembered, so that the next dry run computes nothin
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import subprocess
@@ -17,14 +18,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from gossiprec.base.errors import GossipRecError
 from gossiprec.emulation.estimate.run_estimate import RunEstimate
 from gossiprec.emulation.estimate.timing import (
     SETTING_UP_MOST_S,
+    Amount,
+    Count,
     PredictedDuration,
     TimesFile,
     no_timings,
@@ -33,6 +36,7 @@ from gossiprec.emulation.estimate.timing import (
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.scenario import Scenario, load_scenario
+from gossiprec.scenario.registries import scenario_code_version
 
 LENGTHS = ("epochs", "rounds", "wakes")
 """Options of protocols that say how long a run is."""
@@ -63,26 +67,35 @@ WIDEST = 12.0
 """Ratio of the ends of a prediction from earlier runs from which on a calibration is worth its time."""
 
 
+Spent = Annotated[float, Field(ge=0.0, lt=1e30)]
+
+
 class PartTimes(NamedTuple):
     """Rounds of a part of a run, and seconds of these, of utility and attacks at its report, and of the rest.
 
     `busy` is the share of this time that its threads had processors.
     """
 
-    rounds: int
-    of_rounds: float
-    of_utility: float
-    of_attacks: float
-    once: float
-    busy: float = 1.0
+    rounds: Count
+    of_rounds: Amount
+    of_utility: Spent
+    of_attacks: Spent
+    once: Spent
+    busy: Annotated[float, Field(ge=0.01, le=1.0)] = 1.0
+
+
+def _ever_longer(parts: list[PartTimes]) -> list[PartTimes]:
+    if any(later.rounds <= part.rounds for part, later in itertools.pairwise(parts)):
+        raise ValueError("found a part that is no longer than the one before")
+    return parts
 
 
 class FirstRounds(NamedTuple):
     """Times of parts of a run, computed in about `seconds`, and how many times as long the load made them."""
 
-    parts: list[PartTimes]
-    seconds: float
-    waiting: float
+    parts: Annotated[list[PartTimes], Field(min_length=1), AfterValidator(_ever_longer)]
+    seconds: Amount
+    waiting: Annotated[float, Field(ge=1.0, lt=1e30)]
 
 
 FIRST_ROUNDS = TimesFile("first_rounds.json", TypeAdapter(dict[str, dict[str, FirstRounds]]))
@@ -110,7 +123,8 @@ def calibrate(
 ) -> PredictedDuration | None:
     """Return the duration of a run predicted from its first rounds, or None if they fail.
 
-    They are computed, unless this was done earlier in as many seconds for this scenario, with any seed and reports.
+    They are computed, unless this was done earlier in as many seconds for this scenario, with any seed and
+    reports, with the same code and sizes of the data.
 
     Parameters
     ----------
@@ -125,9 +139,9 @@ def calibrate(
     if length is None or scenario.executor.shards > 1:
         return None
     plain = shortened(scenario, estimate)
-    key = _key(plain, estimate.sizes.get("threads", 1))
+    key = _key(scenario, plain, estimate)
     found, when = FIRST_ROUNDS.here().get(key), "earlier"
-    if found is None or found.seconds < seconds:
+    if found is None or found.seconds < seconds or found.parts[-1].rounds > length[1]:
         if progress:
             progress.phase("computing the first rounds, to estimate the time")
         parts, when = _computed({"scenario": plain, "length": length, "seconds": seconds}), "now"
@@ -158,11 +172,13 @@ def _computed(order: Mapping[str, Any]) -> list[PartTimes]:
     return [PartTimes(*json.loads(line)) for line in printed.splitlines() if line.startswith("[")]
 
 
-def _key(plain: Mapping[str, Any], threads: int) -> str:
-    """Return a digest of what decides the times of a shortened scenario."""
+def _key(scenario: Scenario, plain: Mapping[str, Any], estimate: RunEstimate) -> str:
+    """Return a digest of what decides the times of a shortened scenario, on the data that its paths name now."""
     decisive = {key: value for key, value in plain.items() if key not in ("name", "seed")}
     decisive["evaluate"] = {key: value for key, value in plain["evaluate"].items() if key != "every"}
-    return hashlib.sha256(json.dumps([decisive, threads], sort_keys=True).encode()).hexdigest()[:32]
+    sizes = {key: estimate.sizes.get(key) for key in ("nodes", "items", "interactions", "threads")}
+    digested = json.dumps([decisive, sizes, scenario_code_version(scenario)], sort_keys=True)
+    return hashlib.sha256(digested.encode()).hexdigest()[:32]
 
 
 def run_length(scenario: Scenario) -> tuple[str, int] | None:
