@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 
 import pytest
 
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.inputs import format_bytes, open_regular_file, read_regular_file
+from gossiprec.emulation import prepare
+from gossiprec.scenario import load_scenario
+from tests.emulation.tiny_runs import tiny
 
 
 def test_a_file_and_a_link_to_one_are_read(tmp_path):
@@ -55,3 +59,35 @@ def test_a_missing_file_is_left_to_the_caller(tmp_path):
 @pytest.mark.parametrize(("count", "text"), [(0, "0 bytes"), (1536, "1.5 KiB"), (20 << 20, "20 MiB")])
 def test_sizes_are_written_with_a_unit(count, text):
     assert format_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("key", "sections"),
+    [
+        ("network.latency.path", lambda path: {"network": {"latency": {"law": "pairs", "path": f"{path}.npy"}}}),
+        ("network.latency.path", lambda path: {"network": {"latency": {"law": "trace", "path": f"{path}.csv"}}}),
+        ("churn.sessions.0.trace", lambda path: {"churn": {"sessions": {"trace": f"{path}.csv"}}}),
+        ("protocol.view.contacts", lambda path: {"contacts": f"{path}.csv", "unit": "wakes"}),
+        ("protocol.view.graph", lambda path: {"graph": {"file": f"{path}.edges"}}),
+        ("protocol.view.graph.sequence", lambda path: {"graph": {"sequence": f"{path}.json"}}),
+    ],
+)  # fmt: skip
+def test_a_missing_file_of_any_kind_is_looked_for_in_the_folder_unless_its_path_is_absolute(
+    tmp_path, monkeypatch, key, sections
+):
+    monkeypatch.chdir(tmp_path)
+
+    def found(path):
+        given = sections(path)
+        if key.startswith("protocol"):
+            given = {"protocol": {"name": "rand-gossip", "fanout": 3, "view": given, "wakes": 6}}
+        with pytest.raises(ScenarioError) as caught:
+            prepare(load_scenario(tiny(**given)))
+        return str(caught.value)
+
+    assert re.match(
+        rf"{key}: near\.\w+: no such [\w ]+ in {tmp_path}, where this command runs; ", found("near")
+    )
+    far = found(f"{tmp_path}/far")
+    assert re.match(rf"{key}: {tmp_path}/far\.\w+: no such [\w ]+ at this absolute path; expected ", far)
+    assert far.endswith("; correct the path")

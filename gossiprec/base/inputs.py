@@ -73,6 +73,32 @@ def read_regular_file(path: str | Path, *, most_bytes: int, error: type[GossipRe
     return data
 
 
+def no_such_file(
+    path: Path,
+    expected: str = "the path of a file that exists",
+    key: str | None = None,
+    *,
+    what: str = "file",
+) -> str:
+    """Return what to say of a path that names nothing: where it was looked for, what is expected, and the next step.
+
+    Parameters
+    ----------
+    path : Path
+    expected : str, optional
+    key : str, optional
+        The key that gives the path if a scenario does, unless the message begins with it.
+    what : str, optional
+    """
+    correct = "correct the path" + (f" (key {key} of a scenario)" if key else "")
+    if path.is_absolute():
+        return f"no such {what} at this absolute path; expected {expected}; {correct}"
+    return (
+        f"no such {what} in {Path.cwd()}, where this command runs; expected {expected}; {correct}, or run the command "
+        "in the folder from which it leads there"
+    )
+
+
 def format_bytes(count: int) -> str:
     """Return a number of bytes in the largest unit that leaves at least 1, as ``"1.5 GiB"``."""
     size, unit = float(count), 0

@@ -131,7 +131,7 @@ def read_feature_file(file: FeatureFile, names: Sequence[str], key: str) -> Feat
     DataError
         On the conditions of :func:`read_features`, or if the header repeats a column or lacks one of `kinds`.
     """
-    source = open_text_source(file.path)
+    source = open_text_source(file.path, f"dataset.{key}_features.path")
     header, delimiter = _header(source)
     columns = header[1:]
     if not columns or "" in columns or len(set(header)) < len(header):

@@ -173,7 +173,7 @@ class DelimitedFile(Dataset):
         data = apply_filters(found, options)
         if options.item_texts is None or data.item_names is None:
             return data
-        texts = open_text_source(options.item_texts)
+        texts = open_text_source(options.item_texts, "dataset.item_texts")
         layout = understood.layout or TextFormat((), options.delimiter or "\t", False, options.encoding)
         layout = replace(layout, columns=("item", "text"), header=_has_header(texts, layout, options.header))
         return replace(

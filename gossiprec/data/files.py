@@ -69,7 +69,7 @@ class SplitFiles(OptionSet):
         for name in PARTS:
             path: Path | None = getattr(self, name)
             if path is not None:
-                source = open_text_source(path)
+                source = open_text_source(path, name)
                 reader = read_pairs if self.form == "pairs" else read_lists
                 parts[name] = reader(source, self._layout(source), codes)
         return codes, parts

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from gossiprec.base.errors import DataError, did_you_mean
-from gossiprec.base.inputs import note_input
+from gossiprec.base.inputs import no_such_file, note_input
 from gossiprec.data.column_parsers import Convert, TextColumn, to_array
 from gossiprec.data.delimited_text import (
     TIME,
@@ -23,7 +23,6 @@ from gossiprec.data.delimited_text import (
     make_column_parsers,
 )
 from gossiprec.data.format_detection import MEANINGS, are_flags, column_role, column_roles, is_label
-from gossiprec.data.sources import missing_file
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32
@@ -102,7 +101,7 @@ def read_parquet(
             check_table_memory(path, BYTES_PER_ROW * file.metadata.num_rows)  # before any row is read
             return _read(path, file, names, time), names, skipped
     except FileNotFoundError as error:
-        raise missing_file(path) from error
+        raise DataError(f"{path}: {no_such_file(path)}") from error
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}; download the file again") from error
 

@@ -16,10 +16,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from gossiprec.base.errors import DataError
-from gossiprec.base.inputs import format_bytes, note_input, open_regular_file
+from gossiprec.base.inputs import format_bytes, no_such_file, note_input, open_regular_file
 
 EXPECTED = "expected delimited text, plain or compressed as .gz or .zip, or Parquet"
 EXPORT = "export the table as CSV"
+TEXT = "the path of a delimited text file, plain, .gz or .zip"
 UNPACK = "unpack the file, or compress it as .gz or .zip"
 
 MAGIC: tuple[tuple[bytes, str, str], ...] = (
@@ -276,7 +277,7 @@ class FileSource:
                 else:
                     yield file
         except FileNotFoundError as error:
-            raise missing_file(self.path) from error
+            raise DataError(f"{self.path}: {no_such_file(self.path)}") from error
         except _DAMAGE as error:
             raise DataError(
                 f"{self}: cannot be read: {str(error) or type(error).__name__}; download the file again"
@@ -341,9 +342,8 @@ def resolve_data_file(path: Path, names: Sequence[str]) -> FileSource:
         If there is none; the message names the files that were expected.
     """
     if not path.exists():
-        raise DataError(
-            f"{path}: no such file or folder; pass the path of a folder, a .zip file or {names[0]}"
-        )
+        expected = f"the path of a folder, a .zip file or {names[0]}"
+        raise DataError(f"{path}: {no_such_file(path, expected, 'dataset.path', what='file or folder')}")
     if path.is_file() and path.suffix != ".zip":
         return FileSource(path)
     source = find_file(path, names)
@@ -362,15 +362,6 @@ def find_companion_file(path: Path, names: Sequence[str]) -> FileSource | None:
         If `path` ends in ``.zip`` and is not a zip archive.
     """
     return find_file(path if path.is_dir() or path.suffix == ".zip" else path.parent, names)
-
-
-def missing_file(path: Path) -> DataError:
-    """Return the error about a file that does not exist."""
-    where = "" if path.is_absolute() else f" in {Path.cwd()}, where this command runs"
-    return DataError(
-        f"{path}: found no such file{where}; expected the path of a file from there, or a full path; correct it, or "
-        "run the command in the folder that has the file"
-    )
 
 
 def zip_members(path: Path) -> list[str]:
@@ -395,8 +386,10 @@ def zip_members(path: Path) -> list[str]:
     ]
 
 
-def open_text_source(path: Path) -> FileSource:
+def open_text_source(path: Path, key: str | None = "dataset.path") -> FileSource:
     """Return the source of a text file: plain, .gz, or the only member of a .zip.
+
+    `key` names the path in a scenario, for the message if there is no such file.
 
     Raises
     ------
@@ -406,13 +399,10 @@ def open_text_source(path: Path) -> FileSource:
     try:
         with open_regular_file(path) as file:
             is_archive = file.read(4) == b"PK\3\4"
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: {no_such_file(path, TEXT, key)}") from error
     except OSError as error:
-        reason = (
-            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-        )
-        raise DataError(
-            f"{path}: {reason}; pass the path of a delimited text file, plain, .gz or .zip"
-        ) from error
+        raise DataError(f"{path}: cannot be read: {error.strerror}; expected {TEXT}") from error
     if path.suffix != ".zip":
         if is_archive:
             refuse_document(path, zip_members(path))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,9 @@ from small_data import dataset, load, pack, refusal
 
 from gossiprec.base.errors import DataError
 from gossiprec.data import text_blocks
+from gossiprec.emulation import estimate_run
+from gossiprec.scenario import load_scenario
+from tests.emulation.tiny_runs import tiny
 
 USER_ITEM = ("user", "item")
 FULL = ("user", "item", "rating", "time")
@@ -167,3 +172,31 @@ def test_junk_is_data_or_a_data_error_never_a_traceback(junk, suffix, tmp_path_f
 def test_columns_must_name_user_and_item_once(columns):
     with pytest.raises(ValidationError, match="user and item once each"):
         dataset("file", path="a", columns=columns)
+
+
+KEYS_OF_PATHS = {
+    "dataset.path": lambda path: {"name": "file", "path": path},
+    "dataset.item_texts": lambda path: {"name": "file", "path": "ok.csv", "item_texts": path},
+    "dataset.user_features.path": lambda path: {"name": "file", "path": "ok.csv", "user_features": {"path": path}},
+    "train": lambda path: {"name": "files", "train": path, "test": path},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS_OF_PATHS)
+def test_a_missing_file_is_named_with_its_key_and_where_it_was_looked_for(tmp_path, monkeypatch, key):
+    monkeypatch.chdir(tmp_path)
+    Path("ok.csv").write_text("user,item,time\n" + "".join(f"{n % 3},{n},{n}\n" for n in range(12)))
+
+    def found(path):
+        split = {"name": "published"} if key == "train" else {"name": "leave_last_k", "test": 1}
+        with pytest.raises(DataError) as caught:
+            estimate_run(load_scenario(tiny(dataset={**KEYS_OF_PATHS[key](path), "split": split})))
+        return str(caught.value)
+
+    near, far = found("no.csv"), found(f"{tmp_path}/no.csv")
+    assert near.startswith(f"no.csv: no such file in {tmp_path}, where this command runs; expected ")
+    assert near.endswith(
+        f"(key {key} of a scenario), or run the command in the folder from which it leads there"
+    )
+    assert far.startswith(f"{tmp_path}/no.csv: no such file at this absolute path; expected ")
+    assert far.endswith(f"; correct the path (key {key} of a scenario)")

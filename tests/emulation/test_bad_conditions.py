@@ -44,7 +44,10 @@ LATENCIES = {
     ),
     "swapped": ({"law": "uniform", "low": 2, "high": 1}, "found low 2 above high 1; swap them"),
     "no file": ({"law": "trace", "path": "nowhere.txt"}, "network.latency.path: nowhere.txt: cannot be read"),
-    "no matrix": ({"law": "pairs", "path": "nowhere.npy"}, "network.latency.path: cannot read nowhere.npy"),
+    "no matrix": (
+        {"law": "pairs", "path": "nowhere.npy"},
+        "network.latency.path: nowhere.npy: no such file in ",
+    ),
     "no speed": ({"law": "geographic"}, "network.latency.speed_km: is missing"),
 }
 

@@ -301,7 +301,7 @@ REFUSED = {
         "phones.txt.gz: cannot be read: Compressed file ended before the end-of-stream marker",
     ),
     "an empty trace": ("phones.txt", "\n", {"churn": phones()}, "phones.txt: found no recording of a device"),
-    "no trace": ("x", "", {"churn": phones(trace="no.txt")}, "no.txt: cannot be read: "),
+    "no trace": ("x", "", {"churn": phones(trace="no.txt")}, "no.txt: no such file in "),
     "intervals that overlap": (
         "online.csv", "device,from,until\na,5,9\nb,1,2\na,1,6\n",
         {"churn": phones(trace="online.csv", format="intervals", unit="s")},

@@ -62,7 +62,7 @@ def test_a_graph_in_a_file_keeps_its_directions(tmp_path):
         ({"family": "nearest-by-taste"}, "links nodes by their users' data"),
         ({"sequence": [{"from": 0, "family": "ring"}, {"from": 3, "frozen": "karate-club"}]},
          "protocol.view.graph.sequence.1: frozen graph karate-club: found 34"),
-        ({"sequence": "nowhere"}, "protocol.view.graph.sequence: nowhere: No such file"),
+        ({"sequence": "nowhere"}, "protocol.view.graph.sequence: nowhere: no such file or folder"),
     ],
 )  # fmt: skip
 def test_a_graph_that_does_not_fit_is_an_error_of_the_scenario(raw, message):

@@ -63,5 +63,5 @@ def test_a_trace_that_is_not_there_is_named_with_the_folder_in_which_it_was_look
     monkeypatch.chdir(tmp_path)
     assert exit_code(["simulate", str(SCENARIOS / "contacts.yaml"), "--dry-run"]) == 2
     message = capsys.readouterr().err.splitlines()[-1]
-    assert f"office_contacts.csv: found no such file in {tmp_path}, where this command runs" in message
-    assert "run the command in the folder that has the file" in message
+    assert f"office_contacts.csv: no such file in {tmp_path}, where this command runs" in message
+    assert "run the command in the folder from which it leads there" in message

@@ -14,7 +14,7 @@ from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
 from gossiprec.base.features import FeatureFiles
-from gossiprec.base.inputs import changed_files, note_input, open_regular_file
+from gossiprec.base.inputs import changed_files, no_such_file, note_input, open_regular_file
 from gossiprec.base.options import Options
 from gossiprec.data import DATASETS, load_split
 from gossiprec.data.loading import validate_dataset_options
@@ -305,6 +305,8 @@ def _read_array(path: str, key: str) -> F64:
     try:
         # mapped, it takes no more memory than the size of the file, whatever its header claims
         raw = np.load(path, allow_pickle=False, mmap_mode="r")
+    except FileNotFoundError as error:
+        raise ScenarioError(f"{key}: {path}: {no_such_file(Path(path))}") from error
     except (OSError, ValueError, EOFError) as error:
         raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
     if raw.dtype.kind not in "fiu":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from gossiprec.base.errors import DataError
-from gossiprec.base.inputs import note_input, read_regular_file
+from gossiprec.base.inputs import no_such_file, note_input, read_regular_file
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -312,7 +312,7 @@ def _text(path: Path) -> str:
     try:
         raw = read_regular_file(path, most_bytes=MAX_BYTES)
     except FileNotFoundError:
-        raise ValueError("no such file") from None
+        raise ValueError(no_such_file(path)) from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
     except DataError as error:

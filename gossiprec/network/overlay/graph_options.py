@@ -21,7 +21,7 @@ from pydantic import Discriminator, Field, Tag, create_model, field_validator
 
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import DataError, ScenarioError, did_you_mean
-from gossiprec.base.inputs import note_input, read_regular_file
+from gossiprec.base.inputs import no_such_file, note_input, read_regular_file
 from gossiprec.base.options import Options, RegisteredOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
@@ -308,6 +308,9 @@ def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
         listed = json.loads(read_regular_file(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
     except DataError as error:
         raise ValueError(str(error)) from None
+    except FileNotFoundError:
+        expected = "a folder or a JSON file of graphs"
+        raise ValueError(f"{path}: {no_such_file(path, expected, what='file or folder')}") from None
     except OSError as error:
         raise ValueError(
             f"{path}: {error.strerror or error}; pass a folder or a JSON file of graphs"

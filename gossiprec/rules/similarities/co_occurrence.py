@@ -83,7 +83,7 @@ def _drawn(split: TrainingData, share: float, seed: int) -> Ragged:
 
 def _read(path: Path, split: TrainingData) -> Ragged:
     """Return the items of the people in a file, restricted to the items of the data."""
-    source, users, items = open_text_source(path), IdEncoder(), IdEncoder()
+    source, users, items = open_text_source(path, None), IdEncoder(), IdEncoder()
     part = read_lists(source, TextFormat(("user", "items"), " "), (users, items))
     names = map(str, range(split.n_items)) if split.item_names is None else split.item_names
     id_of = {name: item for item, name in enumerate(names)}

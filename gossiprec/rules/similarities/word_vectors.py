@@ -44,7 +44,9 @@ class WordVectors(Similarity):
     def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Read the vectors of the words in the texts."""
         texts = item_words(split, "word-vectors")
-        vectors = read_vectors(open_text_source(self.options.path), {word for text in texts for word in text})
+        vectors = read_vectors(
+            open_text_source(self.options.path, None), {word for text in texts for word in text}
+        )
         zero = np.zeros_like(next(iter(vectors.values())))
         means = [
             np.mean([vectors[word] for word in text if word in vectors] or [zero], axis=0) for text in texts
