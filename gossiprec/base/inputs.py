@@ -80,7 +80,7 @@ def no_such_file(
     *,
     what: str = "file",
 ) -> str:
-    """Return what to say of a path that names nothing: where it was looked for, what is expected, and the next step.
+    """Return the message about a path that names nothing, with the folder of a relative path.
 
     Parameters
     ----------

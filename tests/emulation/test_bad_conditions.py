@@ -43,7 +43,10 @@ LATENCIES = {
         "network.latency.median: found 1000000000.0",
     ),
     "swapped": ({"law": "uniform", "low": 2, "high": 1}, "found low 2 above high 1; swap them"),
-    "no file": ({"law": "trace", "path": "nowhere.txt"}, "network.latency.path: nowhere.txt: cannot be read"),
+    "no file": (
+        {"law": "trace", "path": "nowhere.txt"},
+        "network.latency.path: nowhere.txt: no such file in",
+    ),
     "no matrix": (
         {"law": "pairs", "path": "nowhere.npy"},
         "network.latency.path: nowhere.npy: no such file in ",
@@ -193,7 +196,7 @@ CHURNS = {
     ),
     "no trace": (
         {"sessions": {"trace": "nowhere.csv"}},
-        "churn.sessions.0.trace: nowhere.csv: cannot be read",
+        "churn.sessions.0.trace: nowhere.csv: no such file in",
     ),
 }
 
