@@ -145,11 +145,11 @@ def finite_rows(rows: Floats, places: I64) -> Bools:
 
 
 @borrow
-def row_is_finite(rows, place):
-    """Return whether a row is finite: zero times NaN or infinity makes the sum NaN."""
-    row, total = rows[place], float32(0.0)
-    for column in range(len(row)):
-        total += load_float32(row[column]) * float32(0.0)
+def range_is_finite(values, begin, count):
+    """Return whether values in a row are finite: zero times NaN or infinity makes the sum NaN."""
+    total = float32(0.0)
+    for at in range(begin, begin + count):
+        total += load_float32(values[at]) * float32(0.0)
     return total == float32(0.0)
 
 
@@ -157,4 +157,4 @@ def row_is_finite(rows, place):
 def fill_finite(rows, places, out):
     """Fill `out` with whether each row is finite."""
     for k in range(len(places)):
-        out[k] = row_is_finite(rows, places[k])
+        out[k] = range_is_finite(rows[places[k]], 0, rows.shape[1])

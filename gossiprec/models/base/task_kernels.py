@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
+
 from gossiprec.native.jit import NO_DENORMALS, borrow, specialise, swap_float_mode
-from gossiprec.numerics.flat_ops import row_is_finite
+from gossiprec.numerics.flat_ops import range_is_finite
 
 
 def new_workspace(most, versions, rule, sizes):
@@ -44,6 +46,18 @@ def max_positives(tasks, columns, samples):
     return most
 
 
+@borrow
+def check_task(index, columns, versions, sizes):
+    """Return whether the task's target row, of a matrix of rows, is finite."""
+    return range_is_finite(versions.rows[columns.target[index]], 0, sizes.width)
+
+
+@borrow
+def check_flat_task(index, columns, versions, sizes):
+    """Return whether the task's target row, in one array of all rows, is finite."""
+    return range_is_finite(versions.rows, np.int64(columns.target[index]) * sizes.width, sizes.width)
+
+
 def run_tasks(tasks, columns, versions, samples, rule, sizes, merging, options):
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
 
@@ -68,11 +82,13 @@ def run_tasks(tasks, columns, versions, samples, rule, sizes, merging, options):
         trains = columns.update[index] >= 0 and not columns.refused[index]
         if trains and samples.offsets[node + 1] > samples.offsets[node]:
             train_task(index, columns, versions, samples, rule, sizes, options, space)
-            columns.finite[index] = row_is_finite(versions.rows, columns.target[index])
+            columns.finite[index] = check_task(index, columns, versions, sizes)
     swap_float_mode(mode)
 
 
 @functools.cache
-def specialise_tasks(workspace: Any, train: Any, merge: Any = skip_merge) -> Any:
+def specialise_tasks(workspace: Any, train: Any, merge: Any = skip_merge, check: Any = check_task) -> Any:
     """Return the loop with a model's own functions in place."""
-    return specialise(run_tasks, new_workspace=workspace, train_task=train, merge_task=merge)
+    return specialise(
+        run_tasks, new_workspace=workspace, train_task=train, merge_task=merge, check_task=check
+    )
