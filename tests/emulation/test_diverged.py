@@ -154,8 +154,11 @@ def test_one_number_that_is_not_finite_is_found_wherever_it_is(name, value):
     assert found.tolist() == [True, False, False, False, True]
 
 
-def test_the_compiled_executor_knows_which_trained_models_are_finite():
-    executor = make_executor("fused", World().workload())
+@pytest.mark.parametrize(
+    ("model", "storage"), [("gmf", "float32"), ("prme-g", "float32"), ("prme-g", "float16")]
+)
+def test_the_compiled_executor_knows_which_trained_models_are_finite(model, storage):
+    executor = make_executor("fused", World(model=model, storage=storage).workload())
     program = Program.of_updates(np.arange(3, dtype=np.int32), np.array([0, 0, -1], np.int32))
     executor.work.arena.rows[1, 0] = np.nan
     executor.run(program, np.arange(3))
