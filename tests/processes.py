@@ -13,20 +13,12 @@ from pathlib import Path
 def forks():
     """Return the processes that are forks of this one, also those that have ended: other tests may have left others."""
     own, found = Path("/proc/self/cmdline").read_bytes(), set()
-    listed = [*Path("/proc/self/task").glob("*/children")]  # of each thread; not every kernel has them
-    children = [int(word) for file in listed for word in file.read_text().split()] if listed else _children()
-    for process in children:
-        with suppress(OSError):  # it may be gone by now
-            if Path(f"/proc/{process}/cmdline").read_bytes() in (own, b""):
-                found.add(process)
-    return found
-
-
-def _children():
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
-                yield int(process.name)
+        with suppress(OSError):  # it may be gone by now
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and (process / "cmdline").read_bytes() in (own, b""):
+                found.add(int(process.name))
+    return found
 
 
 class Interpreter:
