@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -18,7 +18,7 @@ from gossiprec.base.options import Options
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base import DotProductScores
-from gossiprec.models.base.contrastive import mean_info_nce
+from gossiprec.models.base.contrastive import info_nce_among_all, mean_info_nce
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import PairGradient
 from gossiprec.models.base.parameter_blocks import (
@@ -218,6 +218,11 @@ class ContrastOptions(LightGCNOptions):
     """lambda, weight of the contrastive loss"""
     temperature: float = Field(default=0.2, gt=0)
     """tau"""
+    contrast_reduction: Literal["mean", "sum"] = "mean"
+    """reduction of the contrastive loss over the rows that are contrasted"""
+    contrast_with: Literal["batch", "all"] = "batch"
+    """batch: the users and the positive items of a batch, each once, among one another; all: the user and the positive
+    item of each sample, repeated as often as there, among all users and all items"""
 
 
 @old_members(groups="contrast_groups")
@@ -238,12 +243,19 @@ class ContrastiveLightGCN(LightGCN):
         loss = super().loss(p, batch)
         if "one" not in p:
             return loss
+        n_users, options = len(p["users"]), self.options
+        contrast: Tensor | float = 0.0
+        if options.contrast_with == "all":
+            for rows, table in ((batch["user"], slice(n_users)), (batch["items"], slice(n_users, None))):
+                views = p["one"][table], p["other"][table]
+                total = info_nce_among_all(*views, rows, options.temperature)
+                contrast = contrast + (total if options.contrast_reduction == "sum" else total / len(rows))
+            return loss + options.weight * contrast
         users, items = (torch.unique(batch[name]) for name in ("user", "items"))
-        contrast = sum(
-            mean_info_nce(p["one"][some], p["other"][some], self.options.temperature)
-            for some in self.contrast_groups(users, items + len(p["users"]))
-        )
-        return loss + self.options.weight * contrast
+        for some in self.contrast_groups(users, items + n_users):
+            mean = mean_info_nce(p["one"][some], p["other"][some], options.temperature)
+            contrast = contrast + (mean * len(some) if options.contrast_reduction == "sum" else mean)
+        return loss + options.weight * contrast
 
     def contrast_groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
         """Return groups of view rows to contrast with one another: by default users, and items.

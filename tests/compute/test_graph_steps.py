@@ -8,7 +8,7 @@ import torch
 
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
-from gossiprec.compute.executors.graph_steps import BatchRowGradient
+from gossiprec.compute.executors.central import BatchRowGradient
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.lightgcn import LightGCN
 

@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from gossiprec.compute.executors.tensors import table_views
 from tests.compute.worlds import make_model
 
+perceptron = {
+    "dim": st.integers(1, 40),
+    "hidden": st.lists(st.integers(1, 70), min_size=1, max_size=4).map(tuple),
+}
 options = {
-    "ncf": st.fixed_dictionaries(
-        {"dim": st.integers(1, 40), "hidden": st.lists(st.integers(1, 70), min_size=1, max_size=4).map(tuple)}
-    ),
+    "ncf": st.fixed_dictionaries(perceptron),
+    "neumf": st.fixed_dictionaries({**perceptron, "gmf_dim": st.none() | st.integers(1, 40)}),
     "mf": st.fixed_dictionaries({"dim": st.integers(1, 40)}),
 }
 
@@ -25,7 +28,7 @@ def first_is_input(draw):
 def compiled_scores(model, layout, row):
     """Return the scores of all items by the compiled kernel, or None; a user's do not depend on the others."""
     gradient = model.analytic_gradient()
-    if gradient.score_all_items is None:
+    if gradient is None or gradient.score_all_items is None:
         return None
     users, tables = (
         row[part].reshape(n, -1)

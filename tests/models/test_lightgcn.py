@@ -173,34 +173,38 @@ def layers_by_hand(matrix, rows, n_layers, epsilon=0.0, draw=None):
     return found
 
 
-def info_nce_by_hand(one, other, rows, temperature):
-    """Return the mean over some rows, each by its own sum."""
+def info_nce_by_hand(one, other, rows, among, temperature):
+    """Return the losses of some rows among others, each by its own sum."""
 
     def alike(a, b):
-        return np.exp(a @ b / np.sqrt((a @ a) * (b @ b)) / temperature)
+        norms = np.sqrt((a @ a) * (b @ b))
+        return np.exp(a @ b / norms / temperature) if norms else 1.0  # a user without items has zeros
 
-    lost = [-np.log(alike(one[r], other[r]) / sum(alike(one[r], other[s]) for s in rows)) for r in rows]
-    return float(np.mean(lost))
+    return [-np.log(alike(one[r], other[r]) / sum(alike(one[r], other[s]) for s in among)) for r in rows]
 
 
 def expected_loss(name, options, positives, views, b):
     """Return the loss of a step in float64, with draws in the order of the specification: view by view."""
     matrix, rows = dense(positives), stacked(tables(dtype=torch.float64)).numpy()
     draw, tau, epsilon = np.random.default_rng(7), options.temperature, getattr(options, "noise", 0.0)
-    users = sorted(set(b["user"].tolist()))
-    items = [N_USERS + item for item in sorted(set(b["items"].tolist()))]
     if name == SGL:
         seen = np.mean(layers_by_hand(matrix, rows, 2), axis=0)
         one, other = (np.mean(layers_by_hand(dense(view), rows, 2), axis=0) for view in views)
-        contrast = info_nce_by_hand(one, other, [*users, *items], tau)
     elif name == SIMGCL:
         seen = np.mean(layers_by_hand(matrix, rows, 2)[1:], axis=0)
         one, other = (np.mean(layers_by_hand(matrix, rows, 2, epsilon, draw)[1:], axis=0) for _ in range(2))
-        contrast = sum(info_nce_by_hand(one, other, some, tau) for some in (users, items))
     else:
         layers = layers_by_hand(matrix, rows, 2, epsilon, draw)
-        seen = np.mean(layers[1:], axis=0)
-        contrast = sum(info_nce_by_hand(seen, layers[1], some, tau) for some in (users, items))
+        one = seen = np.mean(layers[1:], axis=0)
+        other = layers[1]
+    users, items = b["user"].tolist(), [N_USERS + item for item in b["items"].tolist()]
+    if options.contrast_with == "all":
+        groups = (users, range(N_USERS)), (items, range(N_USERS, N_USERS + N_ITEMS))
+    else:
+        some = [sorted(set(users)), sorted(set(items))]
+        groups = [(each, each) for each in ([some[0] + some[1]] if name == SGL else some)]
+    reduce = getattr(np, options.contrast_reduction)
+    contrast = sum(reduce(info_nce_by_hand(one, other, *group, tau)) for group in groups)
     lost = 0.0
     for user, item, other in zip(*(b[key].tolist() for key in ("user", "items", "negatives")), strict=True):
         ends = [user, N_USERS + item, N_USERS + other]
@@ -209,10 +213,13 @@ def expected_loss(name, options, positives, views, b):
     return lost / len(b["user"]) + options.weight * contrast
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("among", ["batch", "all"])
 @pytest.mark.parametrize("name", [SGL, SIMGCL, XSIMGCL])
-def test_a_contrastive_loss_is_that_of_loops(positives, graph, name):
-    ours = model(name, l2=0.01)
+def test_a_contrastive_loss_is_that_of_loops(positives, graph, name, among, reduction):
+    ours = model(name, l2=0.01, contrast_with=among, contrast_reduction=reduction)
     b, views = batch(positives, 5), ours.draw_views(graph, np.random.default_rng(2))
+    assert max(torch.unique(b["user"], return_counts=True)[1]) > 1  # of all, a repeated user counts as often
     p = ours.encode_step(tables(), graph, views, np.random.default_rng(7))
     sets = [Ragged.sets_from_pairs(view.users, view.items, N_USERS) for view in views]
     expected = expected_loss(name, ours.options, positives, sets, b)

@@ -47,7 +47,9 @@ OPTIONS = {
     "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],
     "mult-vae": [{"dim": 3, "hidden": 5}, {"dim": 4, "hidden": 4, "dropout": 0, "kl_weight": 0}],
     "ncf": [{}, {"loss_reduction": "sum"}],
+    "neumf": [{"dim": 4, "gmf_dim": 3, "hidden": [5], "loss_reduction": "sum"}],
     "prme-g": [{}, {"loss_reduction": "mean", "dim": 6}],
+    "simgcl": [{}, {"contrast_with": "all", "contrast_reduction": "sum"}],
 }
 """Options with which a model is checked; one that is not here is checked with its defaults.
 

@@ -1,6 +1,6 @@
 """Views of embeddings, and losses that contrast them.
 
-All functions but the last two, which are for whole tables, work under ``torch.func.vmap``.
+All functions but the last three, which are for whole tables, work under ``torch.func.vmap``.
 
 References
 ----------
@@ -83,6 +83,25 @@ def mean_info_nce(one: Tensor, other: Tensor, temperature: float) -> Tensor:
 
     logits = (normalise_embeddings(one) / temperature) @ normalise_embeddings(other).T
     return cross_entropy(logits, torch.arange(len(one), device=one.device))
+
+
+def info_nce_among_all(one: Tensor, other: Tensor, rows: Tensor, temperature: float) -> Tensor:
+    """Return the InfoNCE of some rows' two views among the second views of all, summed over `rows`.
+
+    Parameters
+    ----------
+    one, other : Tensor, shape (n, d)
+    rows : Tensor of int64, shape (n_rows,)
+        A row that is there more than once counts as often, and is computed once.
+    temperature : float
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    some, times = torch.unique(rows, return_counts=True)
+    logits = (normalise_embeddings(one[some]) / temperature) @ normalise_embeddings(other).T
+    lost = cross_entropy(logits, some, reduction="none")
+    return torch.sum(lost * times)
 
 
 def make_layer_noise(size: float, draw: np.random.Generator) -> Callable[[Tensor], Tensor]:

@@ -70,7 +70,7 @@ class NCF(Model):
     options: NCFOptions
     feed = PointwiseFeed
 
-    def analytic_gradient(self) -> AnalyticGradient:
+    def analytic_gradient(self) -> AnalyticGradient | None:
         """Return the gradient by back-propagation."""
         from gossiprec.models.ncf.gradient import gradient
 
@@ -84,16 +84,16 @@ class NCF(Model):
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``, then each layer's matrix and offsets."""
-        dim, embedding = self.options.dim, normal(self.options.init_std)
-        layers = [
-            block
-            for k, (n, m) in enumerate(itertools.pairwise(self.widths))
-            for block in (
-                ParameterBlock(f"weight{k}", BlockRole.SHARED, (m, n), uniform(math.sqrt(6.0 / n))),
-                ParameterBlock(f"offset{k}", BlockRole.SHARED, (m,)),
-            )
-        ]
-        return (*embedding_blocks(dim, embedding, embedding), *layers)
+        embedding = normal(self.options.init_std)
+        layers = [self.layer(k, *size) for k, size in enumerate(itertools.pairwise(self.widths))]
+        return (*embedding_blocks(self.options.dim, embedding, embedding), *itertools.chain(*layers))
+
+    def layer(self, k: int, n: int, m: int) -> tuple[ParameterBlock, ParameterBlock]:
+        """Return the matrix and the offsets of layer k, with n inputs and m outputs."""
+        return (
+            ParameterBlock(f"weight{k}", BlockRole.SHARED, (m, n), uniform(math.sqrt(6.0 / n))),
+            ParameterBlock(f"offset{k}", BlockRole.SHARED, (m,)),
+        )
 
     def score(self, p: TensorMap, query: TensorMap) -> Tensor:
         """Return the logits."""
@@ -132,4 +132,4 @@ class NCF(Model):
         return self.options.reduce_losses(total, weights)
 
 
-__all__ = ["NCF"]
+__all__ = ["NCF", "NCFOptions"]
