@@ -1,48 +1,298 @@
-"""Numbers that pages quote are those of committed tables, to the printed digit."""
+"""Numbers that pages quote are those of committed tables, to the printed digit.
+
+A comment `<!-- numbers: FILE -->` below a table names a csv file with the columns `row`, `column` and `measured`,
+and, if there are several, `seed`, `setting` and `look`. Its rows and columns have the names of the page, and its
+values the page's units; where a cell has several numbers, so has the value. With options the comment is YAML,
+`{file: FILE, setting: NAME, labels: NUMBER, middle: median, rows: {...}, columns: {...}}`: how many first cells of a
+row are its name (otherwise one), what is quoted of seeds (otherwise means), and other names. A row "A less B" has
+differences, seed by seed; a column "HR@10, end" is one look; FILE may have a star. `docs/quoted_numbers.md` lists
+the sections without a file.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
 import statistics
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
+from scipy.stats import t as student
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ROOT / "analysis" / "poison_matrix" / "measured"
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("[!d]*/*.md"))]
+LIST = "quoted_numbers.md"
+"""The page that lists sections whose numbers have no committed table."""
+LOOKS = {"end": "last epoch", "best": "best validation epoch"}
+"""Reporting points of studies (analysis.papers.comparison), by the word that ends the head of a column."""
+NOT_OURS = ("published", "quoted", "aim", "printed", "supplement")
+"""First words of columns (or rows) that quote others, or follow from their neighbours."""
+ELSEWHERE = {
+    "docs/poison_matrix.md, What was found": "below",
+    "docs/benchmarks.md, top, GRU4Rec": "below",
+    "docs/papers/coverage.md, Tables": "test_paper_coverage",
+}
+"""Tables that another test compares with their files."""
+NUMBER = re.compile(r"(± ?)?(?<![\w.@])([+-]?(?:\d[\d,]*)?\.?\d+(?:e[+-]?\d+)?)")
+COMMAND = re.compile(
+    r"gossiprec \w+|python3? -m \w|benchmarks/\w+\.py|analysis/\S+\.yaml|scenarios/\S+\.yaml|tests/\w+/"
+)
+
+
+UNIT = r"\b(?:[smh]|us|ms|[kMG]i?B|million|billion|of|to|processes)\b"
+QUANTITY = re.compile(rf"(?=.*\d)(?:{NUMBER.pattern}|[\s~<>≤±(),/%–:;×-]|{UNIT})+")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page, with its section, the text in which its command may be, and what its comment says."""
+
+    page: Path
+    section: str
+    text: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    source: dict | None
+
+    def __str__(self):
+        return f"{self.page.relative_to(ROOT)}, {self.section or 'top'}, {' | '.join(self.header)[:60]}"
+
+    def is_measured(self):
+        """Return whether half of the cells are quantities."""
+        there = [cell for row in self.rows for cell in row[1:] if cell not in ("", "-", "–")]
+        return 2 * sum(bool(QUANTITY.fullmatch(cell)) for cell in there) >= max(1, len(there))
+
+    def columns(self):
+        """Return names of columns; a repeated one has its number in brackets."""
+        before = [self.header[: place + 1].count(name) for place, name in enumerate(self.header)]
+        return [f"{name} ({n})" if n > 1 else name for name, n in zip(self.header, before, strict=True)]
+
+    def labelled(self, number):
+        """Yield each row by its name, which its first cells have; an empty one is that of the row above."""
+        above = [""] * number
+        for row in self.rows:
+            above = [cell or last for cell, last in zip(row[:number], above, strict=True)]
+            yield ", ".join(one for one in above if one), row
+
+
+def cells(line):
+    """Return the cells of a row without markup."""
+    plain = re.sub(r"[\\*`]|\[(?=[^]|]*\]\()|\]\([^)|]*\)", "", line.strip()[1:-1])
+    return tuple(cell.strip() for cell in plain.split("|"))
+
+
+@cache
+def tables(page):
+    """Return the tables of a page."""
+    text = re.sub(
+        r"^( *)```.*?^\1```",
+        lambda code: re.sub(r"(?m)^ *[|#]", "~", code[0]),
+        page.read_text(),
+        flags=re.M | re.S,
+    )
+    first, *chapters = re.split(r"^(?=## )", text, flags=re.M)
+    found = []
+    for chapter in (first, *chapters):
+        for part in re.split(r"^(?=##+ )", chapter, flags=re.M):
+            heading = re.match(r"##+ (.*)", part)
+            for block in re.finditer(
+                r"((?:^ *\|[^\n]*\n)+)(?:\s*<!-- numbers: (.*?) ?-->)?", part, re.M | re.S
+            ):
+                header, _, *rows = map(cells, block[1].splitlines())
+                source = yaml.safe_load(block[2]) if block[2] else None
+                source = {"file": source} if isinstance(source, str) else source
+                place = heading[1] if heading else "", first + chapter if chapter is not first else first
+                found.append(Table(page, *place, header, tuple(rows), source))
+    return tuple(found)
+
+
+MAPPED = [table for page in PAGES for table in tables(page) if table.source]
+UNMAPPED = [
+    table
+    for page in PAGES
+    for table in tables(page)
+    if table.is_measured() and not table.source and not str(table).startswith(tuple(ELSEWHERE))
+]
+
+
+@cache
+def measured(file):
+    """Return by setting, row, column and look the numbers that were measured together, of each seed."""
+    found = {}
+    for path in ROOT.glob(file):
+        with path.open() as lines:
+            rows = [line for line in csv.DictReader(lines) if "measured" in line]
+        for line in rows:
+            key = line.get("setting", ""), line["row"], line["column"], line.get("look", "")
+            found.setdefault(key, {})[line.get("seed", "")] = [
+                float(text) for text, _ in quoted(line["measured"])
+            ]
+    return found
+
+
+def half(values):
+    """Return half of the 95 % interval of a mean (Student's t)."""
+    return student.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+
+
+def quoted(cell):
+    """Return each number of a cell, and which function of the seeds' values it is."""
+    found, end = [], 0
+    for one in NUMBER.finditer(cell):
+        what = half if one[1] else statistics.mean
+        if found and cell[end : one.start()] in ("-", "–", " to "):
+            found[-1][1], what = min, max
+        found.append([one[2].replace(",", ""), what])
+        end = one.end()
+    return found
+
+
+def expected(numbers, seeds, middle):
+    """Return what the numbers of a cell should be, and raise an error if values are left."""
+    values, place, found = list(zip(*seeds, strict=True)), -1, []
+    if len(values) == len(numbers):
+        return [middle(one) for one in values]
+    for _, what in numbers:
+        place = place + 1 if what is statistics.mean else max(place, 0)
+        found.append((middle if what is statistics.mean else what)(values[place]))
+    if place + 1 < len(values):
+        raise IndexError
+    return found
+
+
+def unit_of(text):
+    """Return the unit of the last digit of a printed number."""
+    digits, _, exponent = text.partition("e")
+    return 10.0 ** (int(exponent or 0) - len(digits.partition(".")[2]))
+
+
+def wrong(cell, seeds, middle):
+    """Return what is wrong with a cell, or nothing."""
+    numbers = quoted(cell)
+    try:
+        values = expected(numbers, seeds, middle)
+    except (IndexError, statistics.StatisticsError):
+        return f"{cell!r} has another number of values than the file"
+    if all(
+        abs(float(text) - one) <= 0.51 * unit_of(text) for (text, _), one in zip(numbers, values, strict=True)
+    ):
+        return None
+    return f"{cell!r} is {', '.join(f'{one:.6g}' for one in values)} in the file"
+
+
+def lines(source, row, column):
+    """Return the values of the seeds of one row and column."""
+    first, _, look = column.rpartition(", ")
+    known = measured(source["file"])
+    key = source.get("setting", ""), row, column, ""
+    return known[key] if key in known or not first else known[*key[:2], first, LOOKS.get(look, look)]
+
+
+def values_of(source, row, title):
+    """Return the values of the seeds of a cell; of a row "A less B" their differences, of several columns all."""
+    columns = {str(name): told for name, told in source.get("columns", {}).items()}.get(title, title)
+    row = source.get("rows", {}).get(row, row)
+    by_seed = {}
+    for column in [columns] if isinstance(columns, str) else columns:
+        try:
+            found = lines(source, row, column)
+        except KeyError:
+            one, two = (lines(source, name, column) for name in row.split(" less "))
+            found = {seed: [one[seed][0] - two[seed][0]] for seed in one.keys() & two.keys()}
+        for seed, values in found.items():
+            by_seed[seed] = by_seed.get(seed, []) + values
+    return list(by_seed.values())
+
+
+def faults(table):
+    """Yield what of a table is not in its file."""
+    labels, middle = table.source.get("labels", 1), getattr(statistics, table.source.get("middle", "mean"))
+    for label, row in table.labelled(labels):
+        for title, cell in list(zip(table.columns(), row, strict=True))[labels:]:
+            if NUMBER.search(cell) and not title.startswith(NOT_OURS) and not label.startswith(NOT_OURS):
+                try:
+                    fault = wrong(cell, values_of(table.source, label, title), middle)
+                except (KeyError, ValueError):
+                    fault = "not in the file"
+                if fault:
+                    yield f"{label} / {title}: {fault}"
+
+
+@pytest.mark.parametrize("table", MAPPED, ids=str)
+def test_numbers_of_a_table_are_those_of_its_file(table):
+    assert list(faults(table)) == []
+
+
+def test_every_row_of_a_file_is_quoted():
+    quoted_rows = {}
+    for table in MAPPED:
+        labels = [label for label, _ in table.labelled(table.source.get("labels", 1))]
+        names = [table.source.get("rows", {}).get(label, label) for label in labels]
+        for path in ROOT.glob(table.source["file"]):
+            there = quoted_rows.setdefault(path, set())
+            there.update((table.source.get("setting", ""), name) for name in names)
+    for path, rows in quoted_rows.items():
+        assert {key[:2] for key in measured(str(path.relative_to(ROOT)))} <= rows, path
+
+
+def test_a_measured_table_names_its_file_or_is_listed():
+    (table,) = tables(DOCS / LIST)
+    listed = {(Path(page).name, section.replace("top", "")) for page, section, _ in table.rows}
+    assert {(one.page.name, one.section.replace("`", "")) for one in UNMAPPED} == listed
+
+
+@pytest.mark.parametrize(
+    "page", sorted({table.page for table in (*MAPPED, *UNMAPPED)}), ids=lambda page: page.name
+)
+def test_a_section_with_measured_numbers_has_a_command(page):
+    assert [
+        str(table) for table in (*MAPPED, *UNMAPPED) if table.page == page and not COMMAND.search(table.text)
+    ] == []
+
+
+def test_lines_of_coverage_are_those_of_the_tables_of_fedcl():
+    source = {"file": "analysis/fedcl/measured/*.csv"}
+    settings = {setting for setting, *_ in measured(source["file"])}
+    with (DOCS / "papers" / "coverage.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["paper"] == "fedcl"]
+    judged = [row for row in rows if row["setting"].partition(",")[0] in settings]
+    assert judged
+    for row in judged:
+        source["setting"] = row["setting"].partition(",")[0]
+        values = values_of(source, row["row"], f"{row['column']}, best")
+        assert row["seeds"] == str(len(values))
+        told = row["ours"] + (f" ± {row['half_interval']}" if row["half_interval"] else "")
+        assert wrong(told, values, statistics.mean) is None, row
+
+
+MATRIX = ROOT / "analysis" / "poison_matrix" / "measured"
 ON_ALL = {"clusterattack", "spattack-limited", "spattack"}
 """Attacks on all items: their success is the loss."""
 
 
 def committed(name):
     """Return percent and half of the interval by network, rule and attack."""
-    with (MEASURED / f"{name}.csv").open() as lines:
+    with (MATRIX / f"{name}.csv").open() as lines:
         return {
             (row["network"], row["rule"], row["attack"]): (row["percent"], row["half_width"])
             for row in csv.DictReader(lines)
         }
 
 
-def page_tables(page, *corner):
-    """Yield the header and the rows of each table of a page that begins with some words."""
-    text = (ROOT / "docs" / page).read_text()
-    for block in re.findall(r"(?:^ *\|.*\n)+", text, re.M):
-        rows = [[cell.strip(" `") for cell in line.strip()[1:-1].split("|")] for line in block.splitlines()]
-        if rows[0][: len(corner)] == [*corner]:
-            yield rows[0], rows[2:]
-
-
 @pytest.mark.parametrize("network", ["federation", "gossip"])
 def test_the_page_on_rules_quotes_its_tables(network):
     success, loss = committed("success_all"), committed("loss_all")
-    ((header, rows),) = page_tables("poison_matrix.md", network, "psmu")
-    for row in rows:
+    (table,) = (one for one in tables(DOCS / "poison_matrix.md") if one.header[:2] == (network, "psmu"))
+    for row in table.rows:
         rule = row[0].replace("no rule", "no-rule")
-        for attack, quoted in zip(header[1:7], row[1:7], strict=True):
+        for attack, quoted in zip(table.header[1:7], row[1:7], strict=True):
             source = loss if attack in ON_ALL else success
             assert int(quoted) == round(float(source[network, rule, attack][0])), (rule, attack)
-        worst, quoted = row[7].replace("`", "").rsplit(" ", 1)
+        worst, quoted = row[7].rsplit(" ", 1)
         assert int(quoted) == round(float(loss[network, rule, worst][0])), (rule, worst)
         lost = {
             of: float(value)
@@ -57,146 +307,14 @@ def test_the_page_on_rules_quotes_its_tables(network):
 
 def test_every_rule_of_the_committed_tables_is_on_the_page():
     for network in ("federation", "gossip"):
-        ((_, rows),) = page_tables("poison_matrix.md", network, "psmu")
+        (table,) = (one for one in tables(DOCS / "poison_matrix.md") if one.header[:2] == (network, "psmu"))
         there = {rule for net, rule, _ in committed("success_all") if net == network}
-        assert {row[0].replace("no rule", "no-rule") for row in rows} == there
+        assert {row[0].replace("no rule", "no-rule") for row in table.rows} == there
 
 
 def short(value):
     """Return a fraction as pages write it."""
     return f"{value:.4f}".lstrip("0")
-
-
-def spread(values):
-    """Return a mean over three seeds and half of its 95 % interval (Student's t), as pages write them."""
-    return f"{short(statistics.mean(values))} ± {short(4.302653 * statistics.stdev(values) / 3**0.5)}"
-
-
-def test_the_page_on_pdc_frs_quotes_its_table_of_office_by_file():
-    measured = {}
-    with (ROOT / "analysis" / "pdc_frs" / "measured" / "office_by_file.csv").open() as lines:
-        for row in csv.DictReader(lines):
-            seeds = measured.setdefault((row["method"], row["epoch"]), [])
-            seeds.append((float(row["recall"]), float(row["ndcg"])))
-    ((header, rows),) = page_tables("notes_pdc_frs.md", "by file, Recall@20 (NDCG@20)")
-    names = {"most popular items": "popularity", "random order": "random"}
-    for name, *quoted, last, _ in rows:
-        for epoch, text in zip(header[1:-2], quoted, strict=True):
-            if text:
-                assert text == short(statistics.mean(one for one, _ in measured[name, epoch]))
-        recall, ndcg = zip(*measured[names.get(name, name), "20"], strict=True)
-        assert last == f"{spread(recall)} ({spread(ndcg)})", name
-    assert {names.get(name, name) for name, *_ in rows} == {method for method, _ in measured}
-    for name, quoted in commanded("pdc_frs_study.md"):
-        assert is_quoted(quoted, list(zip(*measured[name, "20"], strict=True))), name
-
-
-def commanded(page):
-    """Yield name and numbers of each row of a page's table that `gossiprec table` made."""
-    (rows,) = (rows for header, rows in page_tables(page) if header[0] in ("method", "experiment"))
-    for name, *cells in rows:
-        yield name, [[float(one) for one in cell.strip("*").split(" ± ")] for cell in cells]
-
-
-def is_quoted(quoted, columns):
-    """Return whether means and halves of intervals are those of values of three seeds, which have six digits."""
-    numbers = [(statistics.mean(one), 4.302653 * statistics.stdev(one) / 3**0.5) for one in columns]
-    return quoted == [pytest.approx(pair, abs=5.1e-5) for pair in numbers]
-
-
-LOOKS = {"end": "last epoch", "best": "best validation epoch"}
-"""Reporting points of studies (analysis.papers.comparison), by the word that heads a column."""
-
-
-def cells_of(folder):
-    """Return values by seed, of each setting, row, column and reporting point (or round) of a study's tables."""
-    found = {}
-    for path in (ROOT / "analysis" / folder / "measured").glob("*.csv"):
-        with path.open() as lines:
-            for row in csv.DictReader(lines) if path.stem != "office_by_file" else ():
-                key = row["setting"], row["row"], row["column"], row["look"]
-                found.setdefault(key, {})[row["seed"]] = float(row["measured"])
-    return found
-
-
-def over_seeds(values):
-    """Return a mean over seeds as pages write it: with an interval if there are three."""
-    return spread(values) if len(values) == 3 else short(statistics.mean(values))
-
-
-PAGES = {
-    "perfedrec_pp": "notes_perfedrec_pp.md",
-    "fedcl": "notes_fedcl.md",
-    "pdc_frs": "notes_pdc_frs.md",
-    "cl4fedrec": "notes_cl4fedrec.md",
-    "all_papers": "all_papers.md",
-}
-"""The page that quotes a study's table, by folder."""
-
-
-@pytest.mark.parametrize("folder", PAGES)
-def test_pages_of_studies_quote_their_tables(folder):
-    """A table of a page that begins with "seeds of `SETTING`"; "A less B" is a row of differences, seed by seed."""
-    cells, seen = cells_of(folder), set()
-    for header, rows in page_tables(PAGES[folder]):
-        setting = re.fullmatch(r"(?:three|one) seeds? of `(.+)", header[0])
-        for row in rows if setting else ():
-            first, _, second = row[0].partition(" less ")
-            for title, quoted in zip(header[1:], row[1:], strict=True):
-                column, _, look = title.rpartition(", ")
-                if quoted and (look in LOOKS or look.isdecimal()):
-                    point = LOOKS.get(look, look)
-                    one, two = (cells.get((setting[1], name, column, point)) for name in (first, second))
-                    values = [value - (two[seed] if two else 0) for seed, value in one.items()]
-                    told = over_seeds(values).replace("-0.", "-.")
-                    assert quoted.lstrip("+") == (told if look in LOOKS else told.partition(" ")[0]), (
-                        row,
-                        title,
-                    )
-                    seen.add((setting[1], row[0]))
-    assert {(setting, row) for setting, row, *_ in cells} <= seen
-
-
-@pytest.mark.parametrize(
-    ("folder", "setting", "columns", "names"),
-    [
-        ("fedcl", "lastfm", ("HR@10", "nDCG@10"), {}),
-        (
-            "perfedrec_pp",
-            "authors_code",
-            ("Recall@20", "NDCG@20"),
-            {
-                "perfedrec-pp": "PerFedRec++",
-                "perfedrec": "PerFedRec",
-                "fedgnn": "FedGNN",
-                "fedmf": "FedMF",
-            },
-        ),
-    ],
-)
-def test_tables_of_study_pages_are_those_of_the_committed_ones(folder, setting, columns, names):
-    cells, rows = cells_of(folder), dict(commanded(f"{folder}_study.md"))
-    for name, quoted in rows.items():
-        row = names.get(name.rpartition("\\_code-")[2], name)
-        seeds = [cells[setting, row, column, LOOKS["end"]].values() for column in columns]
-        assert is_quoted(quoted, seeds), name
-    assert len(rows) == 4
-
-
-@pytest.mark.parametrize(("folder", "paper"), [("fedcl", "fedcl")])
-def test_lines_of_coverage_are_those_of_the_tables(folder, paper):
-    cells = cells_of(folder)
-    settings = {setting for setting, *_ in cells}
-    with (ROOT / "docs" / "papers" / "coverage.csv").open() as lines:
-        judged = [row for row in csv.DictReader(lines) if row["paper"] == paper]
-    judged = [row for row in judged if row["setting"].partition(",")[0] in settings]
-    assert judged
-    for row in judged:
-        key = row["setting"].partition(",")[0], row["row"], row["column"], LOOKS["best"]
-        values = list(cells[key].values())
-        assert row["seeds"] == str(len(values))
-        half = f" ± {row['half_interval']}" if row["half_interval"] else ""
-        assert row["ours"] + half == over_seeds(values), row
 
 
 def test_the_page_of_benchmarks_quotes_the_passes_of_gru4rec():
@@ -205,10 +323,12 @@ def test_the_page_of_benchmarks_quotes_the_passes_of_gru4rec():
         for row in csv.DictReader(lines):
             values = [float(row[name]) for name in ("val_hit@10", "hit@10", "full_ndcg@10")]
             measured.setdefault((row["data"], row["loss"]), {})[row["pass"]] = values
-    ((header, rows),) = page_tables("benchmarks.md", "GRU4Rec, HR@10 after passes")
-    for name, *quoted, best, _ in rows:
+    (table,) = (
+        one for one in tables(DOCS / "benchmarks.md") if one.header[0] == "GRU4Rec, HR@10 after passes"
+    )
+    for name, *quoted, best, _ in table.rows:
         passes = measured.pop(tuple(name.split(", ")))
-        for number, text in zip(header[1:-2], quoted, strict=True):
+        for number, text in zip(table.header[1:-2], quoted, strict=True):
             assert text == (short(passes[number][1]) if number in passes else ""), (name, number)
         chosen = max(passes, key=lambda number: passes[number][0])
         assert best == f"{short(passes[chosen][1])} ({short(passes[chosen][2])}), {chosen}", name
