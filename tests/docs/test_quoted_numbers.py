@@ -27,7 +27,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("[!d]*/*.md"))]
 LIST = "quoted_numbers.md"
 """The page that lists sections whose numbers have no committed table."""
-LOOKS = {"end": "last epoch", "best": "best validation epoch"}
+LOOKS = {"end": "last epoch", "best": "best validation epoch", "max": "largest"}
 """Reporting points of studies (analysis.papers.comparison), by the word that ends the head of a column."""
 NOT_OURS = ("published", "quoted", "aim", "printed", "supplement")
 """First words of columns (or rows) that quote others, or follow from their neighbours."""
@@ -254,16 +254,22 @@ def test_a_section_with_measured_numbers_has_a_command(page):
     ] == []
 
 
-def test_lines_of_coverage_are_those_of_the_tables_of_fedcl():
-    source = {"file": "analysis/fedcl/measured/*.csv"}
-    settings = {setting for setting, *_ in measured(source["file"])}
+@pytest.mark.parametrize("folder", ["cda_paper", "pdc_frs", "fedcl"])
+def test_lines_of_coverage_are_those_of_the_tables(folder):
+    source, paper = (
+        {"file": f"analysis/{folder}/measured/*.csv"},
+        folder.replace("_", "-").removesuffix("-paper"),
+    )
+    settings = {setting for setting, *_ in measured(source["file"])} - {""}
     with (DOCS / "papers" / "coverage.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["paper"] == "fedcl"]
+        rows = [row for row in csv.DictReader(file) if row["paper"] == paper]
     judged = [row for row in rows if row["setting"].partition(",")[0] in settings]
     assert judged
     for row in judged:
-        source["setting"] = row["setting"].partition(",")[0]
-        values = values_of(source, row["row"], f"{row['column']}, best")
+        source["setting"], _, point = row["setting"].partition(", ")
+        column = {"Recall": "Recall@20", "NDCG": "NDCG@20"}.get(row["column"], row["column"])
+        look = "max" if column.startswith("Max") else "best" if "best" in point else "end"
+        values = values_of(source, row["row"], f"{column}, {look}")
         assert row["seeds"] == str(len(values))
         told = row["ours"] + (f" ± {row['half_interval']}" if row["half_interval"] else "")
         assert wrong(told, values, statistics.mean) is None, row
