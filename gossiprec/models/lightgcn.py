@@ -18,7 +18,7 @@ from gossiprec.base.options import Options
 from gossiprec.data.split import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base import DotProductScores
-from gossiprec.models.base.contrastive import info_nce_among_all, mean_info_nce
+from gossiprec.models.base.contrastive import mean_info_nce, sum_info_nce
 from gossiprec.models.base.graph import GraphModel, InteractionGraph
 from gossiprec.models.base.kernel_interface import PairGradient
 from gossiprec.models.base.parameter_blocks import (
@@ -244,17 +244,19 @@ class ContrastiveLightGCN(LightGCN):
         if "one" not in p:
             return loss
         n_users, options = len(p["users"]), self.options
-        contrast: Tensor | float = 0.0
+        summed, contrast = options.contrast_reduction == "sum", torch.zeros(())
         if options.contrast_with == "all":
             for rows, table in ((batch["user"], slice(n_users)), (batch["items"], slice(n_users, None))):
-                views = p["one"][table], p["other"][table]
-                total = info_nce_among_all(*views, rows, options.temperature)
-                contrast = contrast + (total if options.contrast_reduction == "sum" else total / len(rows))
+                total = sum_info_nce(p["one"][table], p["other"][table], rows, options.temperature)
+                contrast = contrast + (total if summed else total / len(rows))
             return loss + options.weight * contrast
         users, items = (torch.unique(batch[name]) for name in ("user", "items"))
         for some in self.contrast_groups(users, items + n_users):
-            mean = mean_info_nce(p["one"][some], p["other"][some], options.temperature)
-            contrast = contrast + (mean * len(some) if options.contrast_reduction == "sum" else mean)
+            views = p["one"][some], p["other"][some]
+            if summed:
+                contrast = contrast + sum_info_nce(*views, torch.arange(len(some)), options.temperature)
+            else:
+                contrast = contrast + mean_info_nce(*views, options.temperature)
         return loss + options.weight * contrast
 
     def contrast_groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:

@@ -8,6 +8,7 @@ import torch
 
 from gossiprec.base.ragged import Ragged
 from gossiprec.models import MODELS
+from gossiprec.models.base.contrastive import sum_info_nce
 from gossiprec.models.base.graph import InteractionGraph
 from gossiprec.models.lightgcn import mean_of_layers, propagate
 
@@ -224,6 +225,16 @@ def test_a_contrastive_loss_is_that_of_loops(positives, graph, name, among, redu
     sets = [Ragged.sets_from_pairs(view.users, view.items, N_USERS) for view in views]
     expected = expected_loss(name, ours.options, positives, sets, b)
     assert float(ours.loss(p, b)) == pytest.approx(expected, rel=CLOSE)
+
+
+def test_slopes_of_summed_contrast_are_those_of_autograd():
+    draw, rows = torch.Generator().manual_seed(1), torch.tensor([4, 0, 4, 2])
+    one, other = (torch.randn(6, 3, generator=draw, dtype=torch.float64).requires_grad_() for _ in range(2))
+    a, b = (view / view.norm(dim=1, keepdim=True) for view in (one, other))
+    plain = torch.nn.functional.cross_entropy(a[rows] @ b.T / 0.1, rows, reduction="sum")
+    due = torch.autograd.grad(3 * plain, (one, other))
+    found = torch.autograd.grad(3 * sum_info_nce(one, other, rows, 0.1), (one, other))
+    torch.testing.assert_close(found, due)
 
 
 @pytest.mark.parametrize("name", [SGL, SIMGCL, XSIMGCL])
