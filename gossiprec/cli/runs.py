@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gossiprec.figures.study.table_reader import Point
-    from gossiprec.runs.paired_tests import Group
+    from gossiprec.runs.paired_tests import Group, PairedTest
     from gossiprec.runs.run_list import RunRow
 
 MOST_COLUMNS = 6
@@ -172,7 +172,7 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
     \b
     gossiprec compare runs/rand-gossip-s1 runs/rand-gossip-s1-policies-share-less
     gossiprec compare runs/plain-s* runs/share-less-s*
-    gossiprec compare studies/share-less                  each combination with the baseline, or with the first one
+    gossiprec compare studies/share-less                  each combination with its baseline, or with the first one
 
     For each metric and result of an attack of users at the last report: the mean difference with a 95 % interval, and
     Wilcoxon's test of signed ranks, corrected by Holm's method for the number of tests. Runs of the first scenario with
@@ -185,25 +185,30 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
     studies = [folder for folder in folders if (folder / STUDY_MARK).is_file()]
     if studies and len(folders) > 1:
         raise click.UsageError(f"{studies[0]} is a study; expected only runs, or one study by itself")
-    groups = (
-        _groups_of_study(*studies) if studies else group_by_scenario([open_run(path) for path in folders])
+    families = (
+        _families_of_study(*studies) if studies else [group_by_scenario([open_run(path) for path in folders])]
     )
-    if len(groups) < 2:
+    if len(families[0]) < 2:
         raise click.UsageError(
             f"found one run, {folders[0]}; expected a study, or two or more runs to compare"
         )
-    runs = [run for group in groups for run in group.runs.values()]
+    runs = [run for groups in families for group in groups for run in group.runs.values()]
     for run in runs:
         if run.status != "complete":
             _note(f"{run.path} is not complete ({run.status}): its last report may be an earlier one")
     if len({run.manifest.get("code") for run in runs}) > 1:
         _note("these runs are of different versions of the code; rerun them to rule it out")
-    found = compare_groups(groups, metrics)
+    found = compare_groups(families, metrics)
     with ignore_closed_pipe():
         if as_json:
             click.echo(json.dumps([vars(test) for test in found]))
-            return
-        head = ["run", "metric", "n", "over", "mean", f"of {groups[0].name}", "difference"]
+        else:
+            _print_tests(found)
+
+
+def _print_tests(found: Sequence[PairedTest]) -> None:
+    """Print a table of tests for each reference."""
+    for reference in dict.fromkeys(test.reference for test in found):
         rows = [
             [
                 *(test.run, test.metric, f"{test.n:,}", test.unit, _cell(test.second), _cell(test.first)),
@@ -211,24 +216,27 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
                 *(f"{test.p_value:.2g}", f"{test.holm:.2g}"),
             ]
             for test in found
+            if test.reference == reference
         ]
+        head = ["run", "metric", "n", "over", "mean", f"of {reference}", "difference"]
         print_table([[*head, "95 % interval", "p", "p by Holm"], *rows])
-        by_seed = any(test.unit == "seeds" for test in found)
-        print_note(
-            "Only tests over seeds are about other seeds, too; with n seeds, p is at least 2^(1 - n)."
-            if by_seed
-            else "These are tests over the users of single runs; other seeds can differ by more."
-        )
+    by_seed = any(test.unit == "seeds" for test in found)
+    print_note(
+        "Only tests over seeds are about other seeds, too; with n seeds, p is at least 2^(1 - n)."
+        if by_seed
+        else "These are tests over the users of single runs; other seeds can differ by more."
+    )
 
 
 def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
 
 
-def _groups_of_study(folder: Path) -> list[Group]:
-    """Return the finished runs of a study by combination, the baseline's first; of others, those at its seeds.
+def _families_of_study(folder: Path) -> list[list[Group]]:
+    """Return the finished runs of a study by combination, in families; the first group of each is its reference.
 
-    Combinations that share their runs are one group.
+    The reference of a combination has the values of the baseline on the axes that this names, and its own values on the
+    others. Without a baseline it is the first combination. Combinations that share their runs are one group.
     """
     from gossiprec.base.errors import LogError
     from gossiprec.figures.study.quantity import format_label
@@ -244,37 +252,51 @@ def _groups_of_study(folder: Path) -> list[Group]:
     if len(finished) < total:
         left = f"{total - len(finished)} of {total} runs (failed, missing or unfinished)"
         _note(f"left out {left}; to complete them, {again}")
+    done = {
+        point: tuple((seed, name) for seed, name in runs.items() if name in finished)
+        for point, runs in table.runs.items()
+    }
+    points, axes = [point for point in table.runs if done[point]], table.varying_among(table.runs)
 
-    def is_other(point: Point) -> bool:
-        return any(point[table.axis_index(name)] != value for name, value in table.baseline.items())
+    def reference(point: Point) -> Point:
+        if not table.baseline:
+            return points[0]
+        return tuple(table.baseline.get(name, own) for name, own in zip(table.axes, point, strict=True))
 
-    named, axes = dict[tuple[tuple[int, str], ...], list[str]](), table.varying_among(table.runs)
-    for point in sorted(table.runs, key=is_other):
-        runs = tuple((seed, name) for seed, name in table.runs[point].items() if name in finished)
-        if runs and not named and is_other(point):
-            baseline = ", ".join(f"{axis} {format_label(value)}" for axis, value in table.baseline.items())
-            raise LogError(
-                f"{folder}: found no finished run of the baseline, {baseline}; expected one; {again}"
-            )
-        if runs:
-            labels = [f"{axis} {format_label(point[table.axis_index(axis)])}" for axis in axes]
-            named.setdefault(runs, []).append(", ".join(labels))
-    groups = [
-        Group(" / ".join(names), {seed: finished[name] for seed, name in runs})
-        for runs, names in named.items()
-    ]
-    if len(groups) < 2:
+    def label(point: Point) -> str:
+        return ", ".join(f"{axis} {format_label(point[table.axis_index(axis)])}" for axis in axes)
+
+    def group(runs: tuple[tuple[int, str], ...]) -> Group:
+        names = [label(point) for point in points if done[point] == runs]
+        return Group(" / ".join(names), {seed: finished[name] for seed, name in runs})
+
+    lone = [point for point in points if not done.get(reference(point))]
+    if lone and len(lone) == len(points):
+        baseline = ", ".join(f"{axis} {format_label(value)}" for axis, value in table.baseline.items())
+        raise LogError(f"{folder}: found no finished run of the baseline, {baseline}; expected one; {again}")
+    if lone:
+        _note(f"left out, without a finished run of their baseline: {'; '.join(map(label, lone))}")
+    families: dict[tuple[tuple[int, str], ...], dict[tuple[tuple[int, str], ...], None]] = {}
+    for point in points:
+        if point not in lone and done[point] != done[reference(point)]:
+            families.setdefault(done[reference(point)], {})[done[point]] = None
+    if not families:
         raise LogError(
-            f"{folder}: found {'one group' if groups else 'no groups'} of finished runs (combinations that differ only "
+            f"{folder}: found {'one group' if points else 'no groups'} of finished runs (combinations that differ only "
             f"in what is observed share theirs); expected two or more; for results, gossiprec table {folder}; to "
             "compare users, name the runs"
         )
-    return _at_common_seeds(groups, f"{folder}: expected combinations with the same seeds; {again}")
+    found = [_at_common_seeds([group(first), *map(group, others)]) for first, others in families.items()]
+    if not any(found):
+        raise LogError(f"{folder}: expected combinations with the same seeds; {again}")
+    return [groups for groups in found if groups]
 
 
-def _at_common_seeds(groups: Sequence[Group], problem: str) -> list[Group]:
-    """Return the first group and, of the others, those with two of its seeds, or its only one, at these seeds."""
-    from gossiprec.base.errors import LogError
+def _at_common_seeds(groups: Sequence[Group]) -> list[Group]:
+    """Return the first group and, of the others, those with two of its seeds, or its only one, at these seeds.
+
+    The list is empty if no other group has them.
+    """
     from gossiprec.runs.paired_tests import Group
 
     first, least = groups[0], min(2, len(groups[0].runs))
@@ -285,7 +307,7 @@ def _at_common_seeds(groups: Sequence[Group], problem: str) -> list[Group]:
         what = "without two seeds in common with" if least > 1 else "without the seed of"
         _note(f"left out, {what} {first.name}: {few}")
     if len(found) < 2:
-        raise LogError(problem)
+        return []
     return found if least > 1 else [Group(f"{name}, seed {min(runs)}", runs) for name, runs in found]
 
 

@@ -36,8 +36,8 @@ class PairedTest:
 
     Attributes
     ----------
-    run : str
-        Name of the second run or group.
+    run, reference : str
+        Names of the second and of the first run or group.
     unit : str
         ``users`` or ``seeds``.
     metric : str
@@ -54,6 +54,7 @@ class PairedTest:
     """
 
     run: str
+    reference: str
     unit: str
     metric: str
     n: int
@@ -92,15 +93,15 @@ def group_by_scenario(runs: Sequence[Run]) -> list[Group]:
     return [Group(str(group[0].path), {_seed(run): run for run in group}) for group in groups.values()]
 
 
-def compare_groups(groups: Sequence[Group], metrics: Sequence[str] = ()) -> list[PairedTest]:
-    """Test the values of users at the last reports of runs, each group against the first.
+def compare_groups(families: Sequence[Sequence[Group]], metrics: Sequence[str] = ()) -> list[PairedTest]:
+    """Test the values of users at the last reports of runs, each group of a family against the first one.
 
     Groups of several runs are tested over the seeds that both have, and over users, of whom each has its mean over
     these seeds, if all seeds have the same data. If the first group has one run, all have one, of any seed.
 
     Parameters
     ----------
-    groups : sequence of Group
+    families : sequence of sequence of Group
     metrics : sequence of str
         The metrics to test; all that are in common if there are none.
 
@@ -118,8 +119,9 @@ def compare_groups(groups: Sequence[Group], metrics: Sequence[str] = ()) -> list
     ----------
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979.
     """
-    first, *others = groups
-    found = [test for other in others for test in _tests(first, other, metrics)]
+    found = [
+        test for first, *others in families for other in others for test in _tests(first, other, metrics)
+    ]
     for unit in ("users", "seeds"):
         places = [place for place, test in enumerate(found) if test.unit == unit]
         corrected = correct_by_holm([found[place].p_value for place in places])
@@ -166,12 +168,12 @@ def compare_pairs(first: F64, second: F64, unit: str = "seeds") -> tuple[float, 
 
 def _tests(first: Group, other: Group, metrics: Sequence[str]) -> Iterator[PairedTest]:
     """Yield the tests of two groups: over users, and over seeds if both groups have several."""
-    by_seed, name = len(first.runs) > 1, other.name
+    by_seed, names = len(first.runs) > 1, (other.name, first.name)
     seeds = sorted(first.runs.keys() & other.runs.keys()) if by_seed else [0]
     one, two = ([runs[seed] for seed in seeds] if by_seed else [*runs.values()] for _, runs in (first, other))
     if by_seed and len(seeds) < 2:
         raise LogError(
-            f"{first.name} and {name}: found seeds {_listed(first.runs)} and {_listed(other.runs)}; "
+            f"{first.name} and {other.name}: found seeds {_listed(first.runs)} and {_listed(other.runs)}; "
             "expected at least two in common; simulate both scenarios with the same seeds"
         )
     prints = [[(run.manifest.get("data") or {}).get("fingerprint") for run in runs] for runs in (one, two)]
@@ -187,14 +189,16 @@ def _tests(first: Group, other: Group, metrics: Sequence[str]) -> Iterator[Paire
         users = reduce(np.intersect1d, [of for side in sides for of, _ in side])
         if len(users) and len(set(prints[0])) == 1:
             means = [np.mean([own[np.isin(of, users)] for of, own in side], axis=0) for side in sides]
-            yield _test(name, "users", metric, *means)
+            yield _test(names, "users", metric, *means)
         if by_seed:
-            yield _test(name, "seeds", metric, *(np.array([own.mean() for _, own in side]) for side in sides))
+            yield _test(
+                names, "seeds", metric, *(np.array([own.mean() for _, own in side]) for side in sides)
+            )
 
 
-def _test(run: str, unit: str, metric: str, first: F64, second: F64) -> PairedTest:
+def _test(names: tuple[str, str], unit: str, metric: str, first: F64, second: F64) -> PairedTest:
     means = float(first.mean()), float(second.mean())
-    return PairedTest(run, unit, metric, len(first), *means, *compare_pairs(first, second, unit))
+    return PairedTest(*names, unit, metric, len(first), *means, *compare_pairs(first, second, unit))
 
 
 def _common(

@@ -115,11 +115,33 @@ def test_the_combinations_of_a_study_are_tested_against_its_baseline(placed, tmp
         assert test["second"] == pytest.approx(means[int(test["run"][7]), test["metric"]])
         assert test["first"] == pytest.approx(means[1, test["metric"]])
 
-    single = gossiprec.study({**PLACED, "seeds": 1}, out=tmp_path / "single")
+    axes = {
+        "fanout": {"key": "protocol.fanout", "values": [1, 2]},
+        "wakes": {"key": "protocol.wakes", "values": [2, 3]},
+    }
+    single = gossiprec.study({**PLACED, "seeds": 1, "axes": axes, "picture": {}}, out=tmp_path / "single")
+    assert exit_code(["compare", str(single.path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    pairs = [[f"fanout {n}, wakes {wakes}, seed 1" for n in (2, 1)] for wakes in (2, 3)]
+    assert [*dict.fromkeys((test["run"], test["reference"]) for test in found)] == [
+        tuple(pair) for pair in pairs
+    ]
+    means = single.frame("by_user").groupby(["fanout", "wakes", "metric"]).value.mean()
+    for test in found:
+        of = int(test["run"][16]), test["metric"]
+        assert (test["second"], test["first"]) == pytest.approx((means[2, *of], means[1, *of]))
     assert exit_code(["compare", str(single.path)]) == 0
     out = capsys.readouterr().out
     assert "accuracy[coalition" in out
+    assert "of fanout 1, wakes 3, seed 1" in out
     assert "tests over the users of single runs" in out
+    for row in single.frame("runs").itertuples():
+        if (row.fanout, row.wakes) == (1, 3):
+            shutil.rmtree(single.path / "runs" / row.run, ignore_errors=True)
+    assert exit_code(["compare", str(single.path), "--metric", "hr@5", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [test["reference"] for test in json.loads(out)] == ["fanout 1, wakes 2, seed 1"]
+    assert "without a finished run of their baseline: fanout 2, wakes 3" in err
     assert exit_code(["compare", str(single.path / "runs" / os.listdir(single.path / "runs")[0])]) == 2
     assert "found one run, " in capsys.readouterr().err
     assert exit_code(["compare", str(single.path), str(placed.path)]) == 2
