@@ -46,7 +46,7 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 @pytest.mark.slow
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 4
     named = re.findall(r"\]\(\.\./(examples/[\w/-]+\.py)\)", PAGE.read_text())
     files = [(PAGE.parents[1] / name).read_text() for name in dict.fromkeys(named)]
     assert len(files) == 6

@@ -11,7 +11,7 @@ from tests.data.small_data import real
 
 SCENARIO = Path(__file__).parents[2] / "scenarios/papers/fedrecattack/fedrecattack_ml100k.yaml"
 LOG = {"hr@10": (0.073, 0.05), "er@5": (0.387, 0.10)}
-"""After iteration 1: the value of the log, and the half width of the band of docs/poisoners.md, which has all five."""
+"""After iteration 1: the value of the log, and half of the band of docs/notes_tables.md, which has all five."""
 
 
 @pytest.mark.slow
