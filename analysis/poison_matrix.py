@@ -40,6 +40,8 @@ from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
 from gossiprec.runs import Run
 
 NO_ATTACK, NO_RULE = "no-attack", "no-rule"
+DEMOTE = "demote-"
+"""Beginning of the names of attacks that demote items; the rest is the attack."""
 LISTS = ("networks", "recommenders", "rules", "attacks")
 UNTARGETED = ("clusterattack", "spattack")
 """Attacks without targets, by name."""
@@ -60,8 +62,10 @@ class MatrixFile(PaperStudyFile):
 
     @property
     def cells(self) -> list[str]:
-        """All combinations, also impossible ones."""
-        return ["/".join(names) for names in product(*(self.read("study")[part] for part in LISTS))]
+        """All combinations, also impossible ones; demotion has lists of its own."""
+        study = self.read("study")
+        lists = [[study[part] for part in LISTS], [*(study["demotion"][part] for part in LISTS[:-1]), demotions()]]
+        return ["/".join(names) for own in lists for names in product(*own)]
 
     def why_refused(self, cell: str) -> str | None:
         """Return why a combination is not possible, or None if it is."""
@@ -73,7 +77,9 @@ class MatrixFile(PaperStudyFile):
         lists = self.read("study")
         network, recommender, rule, attack = cell.split("/")
         sets = {**lists["networks"][network], **lists["recommenders"][recommender]}
-        chosen, attacker = lists["rules"][rule].get(network), lists["attacks"][attack]
+        chosen, attacker = lists["rules"][rule].get(network), lists["attacks"][attack.removeprefix(DEMOTE)]
+        if attack.startswith(DEMOTE):
+            attacker = {**attacker, "aim": "demote", "targets": lists["demotion"]["targets"]}
         if network == "federation":
             sets["protocol"] = {**sets["protocol"], "merge": chosen}
         elif chosen is not None:
@@ -91,7 +97,7 @@ def _expand(path: Path) -> dict[str, Any]:
     study = MatrixFile(path)
     possible = [cell for cell in study.cells if study.why_refused(cell) is None]
     possible.sort(key=lambda cell: not cell.endswith(NO_ATTACK))
-    plain = {key: value for key, value in study.read("study").items() if key not in LISTS}
+    plain = {key: value for key, value in study.read("study").items() if key not in (*LISTS, "demotion")}
     return {**plain, "axes": {"experiment": {"values": {cell: study.overrides(cell) for cell in possible}}}}
 
 
@@ -101,6 +107,11 @@ STUDY = MatrixFile(Path(__file__).with_name("poison_matrix") / "study.yaml")
 def names_of(part: str) -> list[str]:
     """Return the names in one of the lists of the study."""
     return list(STUDY.read("study")[part])
+
+
+def demotions() -> list[str]:
+    """Return the names of the attacks that demote items, no attack first."""
+    return [DEMOTE + attack for attack in STUDY.read("study")["demotion"]["attacks"]]
 
 
 def is_targeted(attack: str) -> bool:
@@ -116,6 +127,7 @@ def selectable_names() -> dict[str, tuple[str, ...]]:
         for place, part in enumerate(LISTS)
         for name in names_of(part)
     }
+    found["demotion"] = tuple(one for one in experiments if f"/{DEMOTE}" in one)
     return {**{name: own for name, own in found.items() if own}, **{one: (one,) for one in experiments}}
 
 
@@ -146,6 +158,17 @@ def success(runs: Runs, cell: str) -> PerSeed:
     return {seed: 100 * value for seed, value in measured(runs, cell, "er@20").items()}
 
 
+def demotion(runs: Runs, cell: str) -> PerSeed:
+    """Return the exposure of targets that an attack takes, in percent of that under the same rule without it, by seed.
+
+    Without an attack it is the exposure: the percentage of users who are shown a target.
+    """
+    *start, attack = cell.split("/")
+    if attack == DEMOTE + NO_ATTACK:
+        return {seed: 100 * value for seed, value in measured(runs, cell, "er@20").items()}
+    return lost_percent(runs, cell, "/".join([*start, DEMOTE + NO_ATTACK]), "er@20")
+
+
 def cost(runs: Runs, network: str, recommender: str, rule: str, measure: str = "recall@20") -> PerSeed:
     """Return the recall that a rule costs without an attack, in percent of the recall without the rule, by seed."""
     cell = f"{network}/{recommender}/{rule}/{NO_ATTACK}"
@@ -173,9 +196,10 @@ def percent_of(
     return mean_by_seed(number(runs, f"{network}/{one}/{rule}/{attack}") for one in recommenders)
 
 
-def rules_of(network: str) -> list[str]:
-    """Return the rules that some recommender can have in a network."""
-    found = {cell.split("/")[2] for cell in STUDY.experiments if cell.startswith(f"{network}/")}
+def rules_of(network: str, *, demotes: bool = False) -> list[str]:
+    """Return the rules that some recommender can have in a network, or those against which items are demoted."""
+    cells = (cell.split("/") for cell in STUDY.experiments if cell.startswith(f"{network}/"))
+    found = {rule for *_, rule, attack in cells if attack.startswith(DEMOTE) == demotes}
     return [rule for rule in names_of("rules") if rule in found]
 
 
@@ -190,6 +214,12 @@ LOSS = (
     "Numbers and darkness: recall that the attack takes, in percent of the recall under the same rule without it, mean "
     "over {of}. First row: recall that the rule costs without an attack. –: not possible or not run."
 )
+DEMOTION = (
+    "Numbers and darkness: exposure of three popular items that the attack takes, in percent of that under the same rule "
+    "without it, mean over {of}; 0 is stopped, 100 is complete. First row: users who are shown one of them among twenty "
+    "without an attack, in percent."
+)
+LABELS = {NO_ATTACK: "cost of the rule", DEMOTE + NO_ATTACK: "users shown it"}
 
 
 @dataclass(frozen=True)
@@ -199,15 +229,18 @@ class HeatMap:
     Attributes
     ----------
     number : callable
-        :func:`success` or :func:`loss`.
+        :func:`success`, :func:`loss` or :func:`demotion`.
     text : str
         The caption, with ``{of}`` for the values of which a cell is the mean.
     recommenders : sequence of str
+    networks, attacks : sequence of str
     """
 
     number: Callable[[Runs, str], PerSeed]
     text: str
     recommenders: Sequence[str]
+    networks: Sequence[str]
+    attacks: Sequence[str]
 
     @property
     def name(self) -> str:
@@ -224,6 +257,10 @@ class HeatMap:
         """Return a cell by seed."""
         return percent_of(self.number, runs, network, self.recommenders, rule, attack)
 
+    def rules(self, network: str) -> list[str]:
+        """Return the rules of a network."""
+        return rules_of(network, demotes=self.number is demotion)
+
     def block(self, runs: Runs, figures: Path) -> ImageBlock:
         """Draw the picture, and return it."""
         write_figure(figures / self.name, MAP_HEADER, map_rows(runs, self), partial(draw_map, runs, self))
@@ -235,8 +272,8 @@ MAP_HEADER = ("network", "rule", "attack", "seeds", "percent", "half_width")
 
 def map_rows(runs: Runs, shown: HeatMap) -> Iterator[list[Cell]]:
     """Yield every number of a heat map with half of its 95 % interval over seeds."""
-    for network in names_of("networks"):
-        for rule, attack in product(rules_of(network), names_of("attacks")):
+    for network in shown.networks:
+        for rule, attack in product(shown.rules(network), shown.attacks):
             found = shown.value(runs, network, rule, attack)
             if found:
                 half = confidence_half_width(found)[1] - mean(found)
@@ -245,8 +282,8 @@ def map_rows(runs: Runs, shown: HeatMap) -> Iterator[list[Cell]]:
 
 def draw_map(runs: Runs, shown: HeatMap) -> Figure:
     """Return the heat map: attacks by rules, federation next to gossip."""
-    attacks, networks = names_of("attacks"), names_of("networks")
-    widths = [len(rules_of(network)) for network in networks]
+    attacks, networks = shown.attacks, shown.networks
+    widths = [len(shown.rules(network)) for network in networks]
     height = _HEAD_IN + _ROW_IN * len(attacks) + _FOOT_IN
     figure = Figure(figsize=(PAGE_IN, height))
     step = (PAGE_IN - _LABEL_IN - _GAP_IN - 0.35) / sum(widths)
@@ -256,11 +293,11 @@ def draw_map(runs: Runs, shown: HeatMap) -> Figure:
         axes = figure.add_axes((box[0] / PAGE_IN, box[1] / height, box[2] / PAGE_IN, box[3] / height))
         values = np.array(
             [
-                [mean(shown.value(runs, network, rule, attack)) for rule in rules_of(network)]
+                [mean(shown.value(runs, network, rule, attack)) for rule in shown.rules(network)]
                 for attack in attacks
             ]
         )
-        _draw_cells(axes, values, rules_of(network), attacks if network == networks[0] else None)
+        _draw_cells(axes, values, shown.rules(network), attacks, is_first=network == networks[0])
         axes.annotate(
             network, (0, -0.5), (0, 0.92 * _HEAD_IN * 72), textcoords="offset points", fontweight="bold"
         )
@@ -269,8 +306,8 @@ def draw_map(runs: Runs, shown: HeatMap) -> Figure:
     return figure
 
 
-def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str] | None) -> None:
-    """Draw one panel of the heat map with its labels."""
+def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str], *, is_first: bool) -> None:
+    """Draw one panel of the heat map with its rules, the first one also with its attacks."""
     shown = np.ma.masked_invalid(np.clip(values, 0, 100))
     axes.imshow(shown, cmap=mpl.colormaps["Oranges"], vmin=0, vmax=120, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
@@ -278,10 +315,10 @@ def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence
         colour = "white" if value > 75 else "black"
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=LABEL_PT - 1.5)
     axes.set_xticks(range(len(rules)), rules, rotation=60, ha="left", rotation_mode="anchor")
-    labels = [attack.replace(NO_ATTACK, "cost of the rule") for attack in attacks or ()]
-    axes.set_yticks(range(len(values)), labels or [""] * len(values))
+    labels = [LABELS.get(attack, attack) if is_first else "" for attack in attacks]
+    axes.set_yticks(range(len(values)), labels)
     axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
-    untargeted = sum(is_targeted(attack) for attack in names_of("attacks")) + 0.5
+    untargeted = sum(not attack.startswith(UNTARGETED) for attack in attacks) - 0.5
     for line in (0.5, untargeted):
         axes.axhline(line, color="black", linewidth=0.8)
     axes.grid(visible=False)
@@ -360,8 +397,11 @@ class MatrixReport(StudyReport):
             ParagraphBlock(describe_seeds(runs)),
         ]
         single = [one for one in recommenders if any(f"/{one}/" in cell for cell in runs)]
-        maps = [HeatMap(success, SUCCESS, recommenders), HeatMap(loss, LOSS, recommenders)]
-        maps += [HeatMap(success, SUCCESS, [one]) for one in single]
+        every = names_of("networks"), names_of("attacks")
+        maps = [HeatMap(success, SUCCESS, recommenders, *every), HeatMap(loss, LOSS, recommenders, *every)]
+        maps += [HeatMap(success, SUCCESS, [one], *every) for one in single]
+        demoted = STUDY.read("study")["demotion"]
+        maps.append(HeatMap(demotion, DEMOTION, demoted["recommenders"], demoted["networks"], demotions()))
         blocks += [one.block(runs, figures) for one in maps if runs]
         titles = (
             *("rule", "attacks on an item: users shown it (%)", "worst"),

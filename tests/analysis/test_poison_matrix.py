@@ -13,6 +13,7 @@ from analysis.poison_matrix import (
     NUMBERS,
     STUDY,
     cost,
+    demotion,
     describe_seeds,
     loss,
     mean_by_seed,
@@ -31,6 +32,7 @@ from tests.analysis.study_runs import write_study_run
 CELLS = (
     *("federation/fcf/no-rule/no-attack", "federation/fcf/no-rule/psmu"),
     *("federation/fcf/median/no-attack", "federation/fcf/median/clusterattack", "gossip/fcf/median/psmu"),
+    *("federation/fcf/median/demote-no-attack", "federation/fcf/median/demote-psmu"),
 )
 
 
@@ -74,7 +76,10 @@ def test_the_checks_refuse_exactly_the_combinations_that_the_plan_says(tmp_path)
 
 def test_names_select_the_experiments_of_a_list_entry():
     subjects = selectable_names()
-    assert len(STUDY.cells) == 2 * 3 * 15 * 17
+    assert len(STUDY.cells) == 2 * 3 * 15 * 17 + 2 * 10 * 5
+    assert len(subjects["demotion"]) == 2 * 10 * 5
+    assert all("/demote-" in one for one in subjects["demotion"])
+    assert not set(subjects["psmu"]) & set(subjects["demotion"])
     assert all(one.startswith("gossip/") for one in subjects["gossip"])
     assert {one.split("/")[1] for one in subjects["a-hum"]} == {"fedncf", "fcf"}
     assert subjects["fltrust"] == tuple(one for one in STUDY.experiments if "/fltrust/" in one)
@@ -114,6 +119,12 @@ def test_success_and_cost_are_in_percent_and_paired_by_seed(tmp_path):
     assert percent_of(success, found, "gossip", ["fcf", "lightgcn"], "median", "no-attack") == pytest.approx(
         {1: 25, 2: 0}
     )
+    found |= {
+        **runs("federation/fcf/krum/demote-no-attack", {"er@20": 0.4}, {"er@20": 0.2}),
+        **runs("federation/fcf/krum/demote-psmu", {"er@20": 0.1}, {"er@20": 0.2}),
+    }
+    assert demotion(found, "federation/fcf/krum/demote-no-attack") == {1: 40, 2: 20}
+    assert demotion(found, "federation/fcf/krum/demote-psmu") == pytest.approx({1: 75, 2: 0})
     assert mean_by_seed([{1: 1.0, 2: 2.0}, {1: 3.0}, {}]) == {1: 2.0}
     assert "seed 1: 4 of" in describe_seeds(found)
     assert "seed 2: 3 of" in describe_seeds(found)
@@ -131,12 +142,14 @@ def test_the_report_has_the_numbers_of_the_runs(tmp_path):
         "/".join(line[part] for part in ("network", "recommender", "rule", "attack")) for line in lines
     } == set(CELLS)
     exposed = [line["attack"] for line in lines if line["number"] == "er@20"]
-    assert sorted(exposed) == ["no-attack", "no-attack", "psmu", "psmu"]
+    assert sorted(exposed) == ["demote-no-attack", "demote-psmu", "no-attack", "no-attack", "psmu", "psmu"]
     assert {line["number"] for line in lines} == set(NUMBERS)
     page = (tmp_path / "report.md").read_text()
-    assert "seed 1: 5 of 1075" in page
+    assert "seed 1: 7 of 1175" in page
     assert "nodes of gossip have no public data" in page
     assert (tmp_path / "figures" / "success_all.png").stat().st_size > 10_000
+    (line,) = csv.DictReader((tmp_path / "figures" / "demotion_all.csv").read_text().splitlines()[:2])
+    assert (line["rule"], line["attack"]) == ("median", "demote-no-attack")
     table = yaml.safe_load((tmp_path / "study.json").read_text())
     assert table["status"] == "complete"
 
