@@ -64,7 +64,10 @@ class MatrixFile(PaperStudyFile):
     def cells(self) -> list[str]:
         """All combinations, also impossible ones; demotion has lists of its own."""
         study = self.read("study")
-        lists = [[study[part] for part in LISTS], [*(study["demotion"][part] for part in LISTS[:-1]), demotions()]]
+        lists = [
+            [study[part] for part in LISTS],
+            [*(study["demotion"][part] for part in LISTS[:-1]), demotions()],
+        ]
         return ["/".join(names) for own in lists for names in product(*own)]
 
     def why_refused(self, cell: str) -> str | None:
@@ -215,9 +218,9 @@ LOSS = (
     "over {of}. First row: recall that the rule costs without an attack. –: not possible or not run."
 )
 DEMOTION = (
-    "Numbers and darkness: exposure of three popular items that the attack takes, in percent of that under the same rule "
-    "without it, mean over {of}; 0 is stopped, 100 is complete. First row: users who are shown one of them among twenty "
-    "without an attack, in percent."
+    "Numbers and darkness: exposure of three popular items that the attack takes, in percent of that under the same "
+    "rule without it, mean over {of}; 0 is stopped, 100 is complete. First row: users who are shown one of them among "
+    "twenty without an attack, in percent."
 )
 LABELS = {NO_ATTACK: "cost of the rule", DEMOTE + NO_ATTACK: "users shown it"}
 
@@ -306,7 +309,9 @@ def draw_map(runs: Runs, shown: HeatMap) -> Figure:
     return figure
 
 
-def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str], *, is_first: bool) -> None:
+def _draw_cells(
+    axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str], *, is_first: bool
+) -> None:
     """Draw one panel of the heat map with its rules, the first one also with its attacks."""
     shown = np.ma.masked_invalid(np.clip(values, 0, 100))
     axes.imshow(shown, cmap=mpl.colormaps["Oranges"], vmin=0, vmax=120, aspect="auto")
@@ -315,7 +320,7 @@ def _draw_cells(axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence
         colour = "white" if value > 75 else "black"
         axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=LABEL_PT - 1.5)
     axes.set_xticks(range(len(rules)), rules, rotation=60, ha="left", rotation_mode="anchor")
-    labels = [LABELS.get(attack, attack) if is_first else "" for attack in attacks]
+    labels = [LABELS.get(attack, attack.removeprefix(DEMOTE)) if is_first else "" for attack in attacks]
     axes.set_yticks(range(len(values)), labels)
     axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
     untargeted = sum(not attack.startswith(UNTARGETED) for attack in attacks) - 0.5
