@@ -119,12 +119,12 @@ def test_success_and_cost_are_in_percent_and_paired_by_seed(tmp_path):
     assert percent_of(success, found, "gossip", ["fcf", "lightgcn"], "median", "no-attack") == pytest.approx(
         {1: 25, 2: 0}
     )
-    found |= {
+    demoted = {
         **runs("federation/fcf/krum/demote-no-attack", {"er@20": 0.4}, {"er@20": 0.2}),
         **runs("federation/fcf/krum/demote-psmu", {"er@20": 0.1}, {"er@20": 0.2}),
     }
-    assert demotion(found, "federation/fcf/krum/demote-no-attack") == {1: 40, 2: 20}
-    assert demotion(found, "federation/fcf/krum/demote-psmu") == pytest.approx({1: 75, 2: 0})
+    assert demotion(demoted, "federation/fcf/krum/demote-no-attack") == {1: 40, 2: 20}
+    assert demotion(demoted, "federation/fcf/krum/demote-psmu") == pytest.approx({1: 75, 2: 0})
     assert mean_by_seed([{1: 1.0, 2: 2.0}, {1: 3.0}, {}]) == {1: 2.0}
     assert "seed 1: 4 of" in describe_seeds(found)
     assert "seed 2: 3 of" in describe_seeds(found)
