@@ -34,7 +34,7 @@ from gossiprec.figures.style import Axis, Panel, PanelLook, Series, draw_panels,
 from gossiprec.runs import Run
 
 ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
-AT_OR_BELOW = Axis("adversaries at or below (%)", (0, 101))
+AT_OR_BELOW = Axis("adversaries with this or less (%)", (0, 101))
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EVERYTHING) -> list[Path]:

@@ -99,8 +99,8 @@ class CurveRow:
 
     @property
     def heading(self) -> str:
-        """The title, with an explanation of the thin dots if any are inside the scale."""
-        return self.title + (" (thin dots: upper bound)" if self.faint else "")
+        """The title, with an explanation of the thin dashes if any are inside the scale."""
+        return self.title + (" (thin dashes: upper bound)" if self.faint else "")
 
     def last_clock_value(self, clock: str) -> float:
         """The last round or time of its curves."""
@@ -345,7 +345,9 @@ def _figure(rows: Sequence[CurveRow]) -> Figure:
     for row, panels in zip(rows, grid, strict=True):
         for axes, clock in zip(panels, clocks, strict=True):
             _panel(axes, row, clock)
-            axes.set_xlim(0, max(row.last_clock_value(clock) for row in rows) or 1)
+            axes.set_xlim(
+                0, 1.02 * max(row.last_clock_value(clock) for row in rows) or 1
+            )  # room for the last mark
             axes.tick_params(labelbottom=panels is grid[-1], labelleft=axes is panels[0])
         first, last = panels[0], panels[-1]
         first.set_title(row.heading)
@@ -360,7 +362,10 @@ def _figure(rows: Sequence[CurveRow]) -> Figure:
 def _panel(axes: Axes, row: CurveRow, clock: str) -> None:
     for curve in row.faint:
         axes.plot(
-            *curve.points_by_clock(clock), color=curve.style.color, linestyle=style.THIN_DOTS, linewidth=0.9
+            *curve.points_by_clock(clock),
+            color=curve.style.color,
+            linestyle=style.BOUND_DASHES,
+            linewidth=0.8,
         )
     for place, curve in enumerate(row.curves):
         x, y = curve.points_by_clock(clock)

@@ -58,12 +58,12 @@ def _rows(found: dict[str, Arrays]) -> list[list[Cell]]:
 
 
 def _figure(found: dict[str, Arrays]) -> Figure:
-    margins = style.Margins(top=0.45, between_rows=0.95, between_columns=1.0)
+    margins = style.Margins(top=0.3, right=0.7, between_rows=0.95, between_columns=0.9)
     figure, grid = style.panel_grid(len(found), 2, width=style.PAGE_IN, panel_height=2.6, margins=margins)
     for (name, arrays), (matrix, lines) in zip(found.items(), grid, strict=True):
         title = name if len(found) > 1 else ""
         _draw_matrix(matrix, arrays, title)
-        _draw_by_hops(lines, arrays)
+        _draw_by_hops(figure, lines, arrays)
     return figure
 
 
@@ -72,7 +72,7 @@ def _draw_matrix(axes: Axes, arrays: Arrays, title: str) -> None:
     finite = values[np.isfinite(values)]
     shown = np.ma.masked_invalid(np.where(np.isposinf(values), finite.max(initial=0.0), values))
     image = axes.imshow(shown, cmap="cividis", aspect="auto", interpolation="nearest", vmin=0.0)
-    axes.figure.colorbar(image, ax=axes, pad=0.02)
+    axes.figure.colorbar(image, ax=axes, pad=0.02, label="epsilon")
     axes.grid(False)
     axes.set_title(title or "epsilon of a victim towards an observer")
     for kind, ids in (("x", arrays["observers"]), ("y", arrays["victims"])):
@@ -82,22 +82,24 @@ def _draw_matrix(axes: Axes, arrays: Arrays, title: str) -> None:
     axes.set_ylabel("victim (node)")
 
 
-def _draw_by_hops(axes: Axes, arrays: Arrays) -> None:
+def _draw_by_hops(figure: Figure, axes: Axes, arrays: Arrays) -> None:
     known = ~np.isnan(arrays["epsilon"])
     hops = np.unique(arrays["hops"][known & np.isfinite(arrays["hops"])])
     local = np.broadcast_to(arrays["local"][:, None], known.shape)
     drawn = {"local": local, "reach": arrays["reach"], "linear": arrays.get("linear")}
+    ends = []
     for place, (name, values) in enumerate(drawn.items()):
-        if values is None:
+        if values is None or not len(hops):
             continue
         groups = [values[known & (arrays["hops"] == away)] for away in hops]
-        look = style.line_style(place)
-        axes.plot(hops, [group.mean() for group in groups], label=name, **look.kwargs())
+        look, means = style.line_style(place), [float(group.mean()) for group in groups]
+        axes.plot(hops, means, **look.kwargs())
+        ends.append(style.LineEnd(float(hops[-1]), means[-1], name, look))
         if name != "local":
             low, high = [group.min() for group in groups], [group.max() for group in groups]
             axes.fill_between(hops, low, high, alpha=0.15, linewidth=0, color=look.kwargs()["color"])
     axes.set_ylim(bottom=0)
-    axes.set_title("by distance: mean, from lowest to highest")
+    axes.set_title("means by distance; bands: lowest to highest")
     axes.set_xlabel("hops from victim to observer")
     axes.set_ylabel("epsilon")
-    axes.legend(loc="lower left", frameon=False)
+    style.label_ends(figure, axes, ends)

@@ -21,6 +21,10 @@ from gossiprec.figures.node_values import ContactCurve, contact_curve
 from gossiprec.runs import Run
 
 PREDICTED = style.LineStyle("black", style.THIN_DOTS, "")
+CAPTION = (
+    "Lines are means over nodes, and a band holds the middle 80 % of them. Dots are the prediction for peers drawn at "
+    "random. An attack can find only nodes that were met."
+)
 HEADER = ("run", "time", "views", "mean", "p10", "p90", "predicted")
 
 
@@ -42,34 +46,39 @@ def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:
 def _figure(shown: dict[str, ContactCurve]) -> Figure:
     is_one = len(shown) == 1
     names = ["measured"] if is_one else [style.short_name(name) for name in shown]
-    margins = style.Margins(
-        top=0.42 if is_one else 0.25, right=0.25 + max(map(style.text_width_in, [*names, "predicted"]))
-    )
     width = style.COLUMN_IN if is_one else style.PAGE_IN
+    margins = style.Margins(
+        top=0.1,
+        right=0.25 + max(map(style.text_width_in, [*names, "predicted"])),
+        bottom=0.45 + style.caption_height(CAPTION, width),
+    )
     figure, grid = style.panel_grid(1, 1, width=width, panel_height=2.0, margins=margins)
     axes = grid[0][0]
     ends = []
     for place, (name, found) in enumerate(zip(names, shown.values(), strict=True)):
         look = style.line_style(place)
-        ends.append(_line(axes, found, look, name=name, first_mark=10 * place))
+        ends.append(
+            _line(
+                axes, found, look, name=name, marks=[] if is_one else range(10 * place, len(found.time), 40)
+            )
+        )
         last = float(100 * found.predicted[-1])
         if is_one and np.isfinite(last):
             ends.append(style.LineEnd(float(found.time[-1]), last, "predicted", PREDICTED))
-    axes.set_xlim(0, 1.005 * max(float(found.time[-1]) for found in shown.values()) or 1)
+    axes.set_xlim(0, 1.02 * max(float(found.time[-1]) for found in shown.values()) or 1)
     axes.set_ylim(0, min(101.0, 110 * max(float(found.high.max()) for found in shown.values())))
     axes.set_xlabel("virtual time (mean wake periods)")
     axes.set_ylabel("share of the other nodes met (%)")
-    parts = ("line: mean, band: 10th to 90th percentile", "dots: predicted for peers drawn at random")
-    axes.set_title(("\n" if is_one else ", ").join(parts))
     style.label_ends(figure, axes, ends)
+    style.add_caption(figure, CAPTION)
     return figure
 
 
 def _line(
-    axes: Axes, found: ContactCurve, look: style.LineStyle, *, name: str, first_mark: int
+    axes: Axes, found: ContactCurve, look: style.LineStyle, *, name: str, marks: Sequence[int]
 ) -> style.LineEnd:
     low, mean, high, predicted = (100 * y for y in (found.low, found.mean, found.high, found.predicted))
     axes.fill_between(found.time, low, high, color=look.color, alpha=0.2, linewidth=0)
-    axes.plot(found.time, mean, markevery=(first_mark, 40), **look.kwargs())
+    axes.plot(found.time, mean, markevery=[*marks], **look.kwargs())
     axes.plot(found.time, predicted, color=PREDICTED.color, linestyle=PREDICTED.dashes, linewidth=1.1)
     return style.LineEnd(float(found.time[-1]), float(mean[-1]), name, look)

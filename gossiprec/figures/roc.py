@@ -57,7 +57,7 @@ def _figure(found: dict[tuple[str, str], RocCurve]) -> Figure:
         for key, curve in found.items()
     ]
     return style.draw_panels(
-        [style.Panel("dots: guessing", lines)],
+        [style.Panel("", lines)],
         x=style.Axis("false positive rate (%)", (100 * LEAST, 100)),
         y=style.Axis("true positive rate (%)", (100 * LEAST, 100)),
         look=style.PanelLook(dress=_logarithmic),
@@ -67,6 +67,7 @@ def _figure(found: dict[tuple[str, str], RocCurve]) -> Figure:
 def _logarithmic(axes: Axes) -> None:
     ends = [100 * LEAST, 100]
     axes.plot(ends, ends, color=style.GREY, linewidth=0.9, linestyle=":")
+    axes.text(0.62, 0.5, "guessing", transform=axes.transAxes, color=style.GREY)
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):

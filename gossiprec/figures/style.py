@@ -35,9 +35,11 @@ GREY = "0.35"
 NEAR_EDGE = 0.9
 """Fraction of a panel's width; a line that ends further right is joined to its name by a leader."""
 THIN_DOTS: Any = (0, (1, 1.5))
+BOUND_DASHES: Any = (0, (7, 2.5))
+"""Of upper bounds, which are thin; dots are for guessing."""
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (8, 2)))
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 _MARKERS = "osD^vPX"
 
 COLOURS: ContextVar[tuple[str, ...]] = ContextVar("colours", default=OKABE_ITO)
@@ -294,7 +296,6 @@ def _caption_lines(text: str, width_in: float) -> list[str]:
 
 
 MAX_COLUMNS = 3
-MARKED_SHARES = (10, 30, 50, 70, 90)
 
 
 @dataclass(frozen=True)
@@ -314,11 +315,16 @@ class Panel:
     series: Sequence[Series]
     random: Sequence[float] = ()
 
-    def heading(self, width_in: float) -> str:
-        """Return the title and an explanation of the dots, wrapped to this width; the dots' lines are level."""
-        guess = ", ".join(f"{percent:.1f}" for percent in self.random)
-        dots = wrap_title(f"dots: guessing, {guess} %" if guess else "", width_in)
-        return "\n".join([*wrap_title(self.title, width_in), *(dots or [""])])
+    @property
+    def guess(self) -> str:
+        """The name of the lines of guessing; empty without them."""
+        percents = ", ".join(f"{percent:.1f}" for percent in self.random)
+        return f"guessing, {percents} %" if percents else ""
+
+    def heading(self, width_in: float, *, is_random_upright: bool = False) -> str:
+        """Return the title, wrapped to this width, and an explanation of the dots, unless they have names."""
+        dots = "" if is_random_upright or not self.guess else f"dots: {self.guess}"
+        return "\n".join(line for text in (self.title, dots) for line in wrap_title(text, width_in))
 
 
 @dataclass(frozen=True)
@@ -339,9 +345,8 @@ def plot_line(axes: Axes, series: Series, look: LineStyle) -> None:
 
 
 def plot_steps(axes: Axes, series: Series, look: LineStyle) -> None:
-    """Draw a cumulative distribution (percent) as steps."""
-    marked = np.unique(np.searchsorted(series.y, MARKED_SHARES)).tolist()
-    axes.plot(series.x, series.y, drawstyle="steps-post", markevery=marked, **look.kwargs())
+    """Draw a cumulative distribution (percent) as steps; a marker on a step would not be a point of it."""
+    axes.plot(series.x, series.y, drawstyle="steps-post", **{**look.kwargs(), "marker": ""})
 
 
 def plot_dots(axes: Axes, series: Series, look: LineStyle) -> None:
@@ -387,10 +392,12 @@ def draw_panels(panels: Sequence[Panel], *, x: Axis, y: Axis, look: PanelLook | 
     n_rows = -(-len(panels) // n_columns)
     width = COLUMN_IN if n_columns == 1 else PAGE_IN
     per_row = max(1, int((width - Margins.left) / (0.55 + max(map(text_width_in, names)))))
-    top = 0.5 + 0.17 * -(-len(names) // per_row)
+    top = 0.42 + 0.17 * -(-len(names) // per_row)
     margins = Margins(between_columns=0.35)
-    headings = [panel.heading(margins.panel_width(width, n_columns)) for panel in panels]
-    more = TITLE_LINE_IN * (max(heading.count("\n") for heading in headings) - 1)
+    inches, is_upright = margins.panel_width(width, n_columns), look.is_random_upright
+    headings = [panel.heading(inches, is_random_upright=is_upright) for panel in panels]
+    is_named = is_upright and any(panel.guess for panel in panels)
+    more = TITLE_LINE_IN * (max(heading.count("\n") for heading in headings) + is_named - 1)
     margins = replace(margins, top=top + more, between_rows=0.95 + more)
     figure, grid = panel_grid(n_rows, n_columns, width=width, panel_height=1.9, margins=margins)
     places = [axes for row in grid for axes in row]
@@ -398,18 +405,29 @@ def draw_panels(panels: Sequence[Panel], *, x: Axis, y: Axis, look: PanelLook | 
         axes.remove()
     for place, (axes, panel, heading) in enumerate(zip(places, panels, headings, strict=False)):
         for percent in panel.random:
-            mark = axes.axvline if look.is_random_upright else axes.axhline
+            mark = axes.axvline if is_upright else axes.axhline
             mark(percent, color=GREY, linewidth=0.9, linestyle=":")
         for series in panel.series:
             look.line(axes, series, looks[series.name])
-        axes.set_title(heading, pad=4)
+        axes.set_title(heading, pad=4 + is_named * 1.3 * LABEL_PT)
         axes.margins(0.08)  # keeps markers off the frame
         _dress(axes, panels, x, y, is_first=place % n_columns == 0)
+        if panel.guess and is_upright:
+            _name_guessing(axes, panel, inches)
         look.dress(axes)
-    _explain(
-        figure, looks, ncols=min(per_row, len(looks)), left=margins.left / width, is_joined=look.is_joined
-    )
+    unused: dict[str, Any] = {"marker": ""} if look.line is plot_steps else {}
+    own = unused if look.is_joined else {"linestyle": "none", "markersize": 6}
+    handles = [Line2D([], [], label=name, **{**line.kwargs(), **own}) for name, line in looks.items()]
+    add_legend(figure, handles, left=margins.left / width, ncols=min(per_row, len(looks)))
     return figure
+
+
+def _name_guessing(axes: Axes, panel: Panel, width_in: float) -> None:
+    """Name the upright lines of guessing above the panel, as near to them as there is room."""
+    half = min(0.5, text_width_in(panel.guess) / 2 / width_in)
+    left, right = axes.get_xlim()
+    at = float(np.clip((np.mean(panel.random) - left) / (right - left), half, 1 - half))
+    axes.text(at, 1.015, panel.guess, transform=axes.transAxes, ha="center", color=GREY)
 
 
 def _dress(axes: Axes, panels: Sequence[Panel], x: Axis, y: Axis, *, is_first: bool) -> None:
@@ -422,11 +440,3 @@ def _dress(axes: Axes, panels: Sequence[Panel], x: Axis, y: Axis, *, is_first: b
         points = (at for panel in panels for series in panel.series for at in series.x)
         axes.set_xlim(low, max(1.0, 1.03 * max(points)) if high is None else high)
     axes.set_ylim(*(y.limits or (0, axes.get_ylim()[1])))
-
-
-def _explain(
-    figure: Figure, looks: dict[str, LineStyle], *, ncols: int, left: float, is_joined: bool
-) -> None:
-    dots = {} if is_joined else {"linestyle": "none", "markersize": 6}
-    handles = [Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items()]
-    add_legend(figure, handles, left=left, ncols=ncols)

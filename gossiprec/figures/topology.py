@@ -147,15 +147,18 @@ def _rows(drawn: PlacedGraph) -> list[Sequence[Cell]]:
 
 
 def _figure(shown: Sequence[PlacedGraph]) -> Figure:
-    n_columns = min(len(shown), 3)
+    n_columns = 2 if len(shown) == 4 else min(len(shown), 3)
     n_rows = math.ceil(len(shown) / n_columns)
     width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
     m = style.Margins(left=0.1, right=0.1, top=0.62, bottom=0.35, between_columns=0.2, between_rows=0.7)
     side = (width - m.left - m.right - (n_columns - 1) * m.between_columns) / n_columns
     figure, rows = style.panel_grid(n_rows, n_columns, width=width, panel_height=side, margins=m)
     panels = [axes for row in rows for axes in row]
-    for axes, one in zip(panels, shown, strict=False):
-        _panel(axes, one, side_pt=side / style.POINT_IN)
+    widths = [node_width(one, side / style.POINT_IN) for one in shown]
+    has_ids = min(widths) == NODE_PT[1]  # in all panels, or in none
+    for axes, one, width_pt in zip(panels, shown, widths, strict=False):
+        _panel(axes, one)
+        _draw_nodes(axes, one, width_pt=width_pt, has_ids=has_ids)
     for axes in panels[len(shown) :]:
         axes.remove()
     _explain(figure)
@@ -170,7 +173,7 @@ def _explain(figure: Figure) -> None:
             [],
             marker="s",
             color=COLLUDER,
-            label="colluders that observe every link (always enough: in any graph of this mean degree)",
+            label="colluders that together observe every link (always enough: in any graph of this mean degree)",
             **look,
         ),
         Line2D([], [], marker="o", color=OTHER, label="other nodes", **look),
@@ -180,7 +183,7 @@ def _explain(figure: Figure) -> None:
     )
 
 
-def _panel(axes: Axes, one: PlacedGraph, *, side_pt: float) -> None:
+def _panel(axes: Axes, one: PlacedGraph) -> None:
     n, n_links = len(one.graph), one.graph.number_of_edges()
     axes.set_axis_off()
     axes.set_aspect("equal")
@@ -194,8 +197,12 @@ def _panel(axes: Axes, one: PlacedGraph, *, side_pt: float) -> None:
     )
     axes.set_title("\n".join(lines), linespacing=1.15)
     _draw_links(axes, one)
-    width_pt = float(np.clip(0.5 * side_pt / math.sqrt(n), *NODE_PT))
-    _draw_nodes(axes, one, width_pt=min(width_pt, max(LEAST_PT, APART * _between(one) * side_pt / 2.2)))
+
+
+def node_width(one: PlacedGraph, side_pt: float) -> float:
+    """Return the width of the nodes of a panel, in points."""
+    width_pt = float(np.clip(0.5 * side_pt / math.sqrt(len(one.graph)), *NODE_PT))
+    return min(width_pt, max(LEAST_PT, APART * _between(one) * side_pt / 2.2))
 
 
 def _between(one: PlacedGraph) -> float:
@@ -221,12 +228,12 @@ def _draw_links(axes: Axes, one: PlacedGraph) -> None:
     )
 
 
-def _draw_nodes(axes: Axes, one: PlacedGraph, *, width_pt: float) -> None:
+def _draw_nodes(axes: Axes, one: PlacedGraph, *, width_pt: float, has_ids: bool) -> None:
     look: dict[str, Any] = {"edgecolors": "white", "linewidths": min(0.4, width_pt / 8), "zorder": 2}
     others, colluders = one.places[~one.colluders], one.places[one.colluders]
     square = math.pi / 4 * width_pt**2  # as large as a disc
     axes.scatter(others[:, 0], others[:, 1], s=width_pt**2, marker="o", c=OTHER, **look)
     axes.scatter(colluders[:, 0], colluders[:, 1], s=square, marker="s", c=COLLUDER, **look)
-    if width_pt == NODE_PT[1]:
+    if has_ids:
         for node, (x, y) in enumerate(one.places):
             axes.text(x, y, str(node), ha="center", va="center_baseline", color="white", zorder=3)

@@ -76,7 +76,10 @@ def test_long_titles_stay_above_their_own_panels(tmp_path, monkeypatch):
         *(axes.xaxis.label.get_window_extent() for axes in figure.axes),
     ]
 
-    assert len(titles) == 6
+    steps = [line for axes in figure.axes for line in axes.lines if line.get_drawstyle() == "steps-post"]
+    assert steps
+    assert {line.get_marker() for line in steps} == {""}
+    assert len(titles) == 12  # and the names of guessing
     assert max(box.x1 for box in titles) <= figure.bbox.x1
     for box, other in itertools.combinations(drawn, 2):
         assert not box.overlaps(other)

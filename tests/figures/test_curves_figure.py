@@ -79,6 +79,15 @@ def test_rules_and_momenta_have_rows_and_observers_have_lines(tmp_path):
     assert [curve.name for curve in utility.curves] == ["HR@20"]
 
 
+def test_the_last_mark_is_inside_its_panel(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(curves, "write_figure", lambda stem, header, rows, draw: figures.append(draw()))
+    curves.draw([write_run(tmp_path / "run")], tmp_path / "d")
+    for axes in figures[0].axes:
+        last = max(line.get_xdata()[-1] for line in axes.lines if line.get_transform() == axes.transData)
+        assert last < axes.get_xlim()[1]
+
+
 def test_the_upper_bound_is_drawn_once_for_all_rules(tmp_path):
     rows = rows_of([write_run(tmp_path / "run", relevances=("ndcg", "standardized"))])
     bounds = [row for row in rows if row.label == "met"]
@@ -91,12 +100,12 @@ def test_a_run_keeps_its_look_in_every_row(tmp_path):
     assert len(looks) == 2
 
 
-def test_the_heading_names_the_thin_dots_only_where_there_are_any(tmp_path):
+def test_the_heading_names_thin_dashes_only_if_there_are_any(tmp_path):
     (accuracy, *_) = rows_of([write_run(tmp_path / "run")])
     assert accuracy.top == pytest.approx(
         1.08 * 40
     )  # the random bound; the upper bound, 50 %, is off the scale
-    assert "dots" not in accuracy.heading
+    assert "dashes" not in accuracy.heading
 
 
 def with_orders(run, value, order="popularity"):

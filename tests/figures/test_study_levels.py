@@ -83,7 +83,7 @@ def test_a_level_far_off_the_scale_is_told_instead(tmp_path):
     more = [{**r, "measure": "upper_bound", "value": 0.9} for r in rows if r["measure"] == "max_aac"]
     write_study_table(tmp_path, rows + more, {"fanout": "float64", "graph": "string"})
     figure = figure_of(tmp_path, y=SINGLE)
-    assert titles(figure) == ["single nodes, upper bound off the axis, at 90 %"]
+    assert titles(figure) == ["single nodes upper bound off the axis, at 90 %"]
     assert figure.axes[0].get_ylim()[1] < 30
 
 
@@ -131,8 +131,12 @@ def test_a_front_marks_the_bound_of_each_point_that_is_on_its_scale(tmp_path):
     figure = figure_of(tmp_path, "front", y=SINGLE)
     [bounds] = [line for line in figure.axes[0].lines if line.get_marker() == "_"]
     assert list(bounds.get_ydata()) == pytest.approx([12.0, 12.0])  # fan-out 1 in both graphs
+    [stairs] = [line for line in figure.axes[0].lines if line.get_drawstyle().startswith("steps")]
+    assert (
+        stairs.get_drawstyle() == "steps-pre"
+    )  # between two points, only the worse attack accuracy is reached
     assert titles(figure)[0].startswith(
-        "highest attack accuracy, single nodes; dashes: upper bound"  # guessing, 5 %, is below the scale
+        "highest attack accuracy, single nodes; grey dashes: upper bound"  # guessing, 5 %, is below the scale
     )
 
 

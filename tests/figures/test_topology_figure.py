@@ -102,11 +102,22 @@ def test_nodes_of_a_large_ring_do_not_touch(tmp_path, monkeypatch):
     widths = []
     draw_nodes = topology._draw_nodes
 
-    def drawn(axes, one, *, width_pt):
+    def drawn(axes, one, *, width_pt, has_ids):
         widths.append((width_pt, topology._between(one)))
-        draw_nodes(axes, one, width_pt=width_pt)
+        draw_nodes(axes, one, width_pt=width_pt, has_ids=has_ids)
 
     monkeypatch.setattr(topology, "_draw_nodes", drawn)
     draw([("ring", graphs.ring(100, 4))], tmp_path / "ring")
     ((width, between),) = widths
     assert width / 72 < between * style.COLUMN_IN / 2.2
+
+
+def test_all_panels_have_ids_or_none_has(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(topology, "write_figure", lambda stem, header, rows, draw: found.append(draw()))
+    large = [("ring", graphs.ring(9, 2)), ("large", graphs.ring(200, 4))]
+    for shown in (large[:1], large):
+        topology.draw(shown, tmp_path / "d")
+    assert [
+        sum(text.get_text().isdigit() for axes in figure.axes for text in axes.texts) for figure in found
+    ] == [9, 0]

@@ -42,7 +42,6 @@ from gossiprec.figures.study.panels import (
     StudyPanel,
     StudySeries,
     check_panel_count,
-    describe_off_scale,
     draw_rows,
     estimate_rows,
     format_counts,
@@ -52,6 +51,7 @@ from gossiprec.figures.study.panels import (
     level_handle,
     make_panels,
     make_series_panels,
+    panel_title,
     requested_quantities,
     scale_x,
     select_axes,
@@ -59,12 +59,15 @@ from gossiprec.figures.study.panels import (
     shared_limits,
     times_guessing,
 )
+from gossiprec.figures.study.paper_table import better_sign
 from gossiprec.figures.study.pareto_front import pareto_front
 from gossiprec.figures.study.quantity import Label, Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, is_numeric, label_cells, read_study
 from gossiprec.measures.selectors import FILTERS
 
 PANEL_IN = 1.75
+NARROW = 0.015
+"""Width of a band, as a fraction of the scale, below which it is hidden by its line."""
 
 
 def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
@@ -108,7 +111,13 @@ def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
 
 
 def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str, caption: str) -> Figure:
-    looks, scales = series_styles(parts), shared_limits(parts)
+    looks, logarithmic = series_styles(parts), _log_scales(parts)
+    scales = shared_limits(parts) | logarithmic
+    bands = [
+        (e.high - e.low) / np.ptp(scales[part.unit]) for part in parts for e in part.estimates if e.n > 1
+    ]
+    if bands and max(bands) < NARROW:
+        caption += " The bands are narrower than the lines."
     beside = (style.TITLE_LINE_IN + 0.12) * max(
         style.wrap_axis_label(p.unit, PANEL_IN).count("\n") for p in parts
     )
@@ -118,10 +127,7 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     handles = legend_handles(parts, looks, in_rows=False, scales=scales)
     legend = style.Legend(handles, width - base.left)
     inches = base.panel_width(width, n_columns)
-    titles = [
-        "\n".join(style.wrap_title(title, inches))
-        for title in (panel_title(p, scales[p.unit]) for p in parts)
-    ]
+    titles = [panel_title(part, scales[part.unit], inches) for part in parts]
     extra = style.TITLE_LINE_IN * max(title.count("\n") for title in titles)
     x = style.wrap_axis_label(x, inches + 0.2)
     below = style.TITLE_LINE_IN * x.count("\n")
@@ -139,8 +145,9 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     for axes, part, title in zip(cells, parts, titles, strict=False):
         scale_x(axes, labels, x)
         _panel(axes, part, looks)
+        if part.unit in logarithmic:
+            _set_log(axes)
         axes.set_ylim(*scales[part.unit])
-        _set_log(axes, part)
         axes.set_ylabel(style.wrap_axis_label(part.unit, PANEL_IN))
         format_counts(axes.yaxis, scales[part.unit][1], part.unit)
         axes.set_title(title, pad=5)
@@ -149,17 +156,26 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     return figure
 
 
-def _set_log(axes: Axes, part: SeriesPanel) -> None:
-    """Give multiples of guessing that differ much a logarithmic scale, with guessing (1) on it."""
-    means = [estimate.mean for estimate in part.estimates]
-    if TIMES in part.unit and min(means) > 0 and max(means) >= LOG_TIMES * min(means):
-        axes.set_yscale("log")
-        axes.set_ylim(
-            0.85 * min(*means, 1.0), 1.2 * max(e.mean if e.n < 2 else e.high for e in part.estimates)
-        )
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+def _log_scales(parts: Sequence[SeriesPanel]) -> dict[str, tuple[float, float]]:
+    """Return the ends of logarithmic scales, of multiples of guessing that differ much; they hold all levels."""
+    found = {}
+    for unit in {part.unit for part in parts if TIMES in part.unit}:
+        mine = [part for part in parts if part.unit == unit]
+        means = [estimate.mean for part in mine for estimate in part.estimates]
+        if min(means) > 0 and max(means) >= LOG_TIMES * min(means):
+            ends = [e.mean if e.n < 2 else e.high for part in mine for e in part.estimates]
+            levels = [
+                value for part in mine for curve in level_curves(part) for value in curve.places.values()
+            ]
+            found[unit] = 0.85 * min(*means, 1.0), 1.2 * max(*ends, *levels)
+    return found
+
+
+def _set_log(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> int:
@@ -167,11 +183,6 @@ def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> 
     ticks = sum(0.06 + style.text_width_in(format_label(label)) for label in labels[:MOST_TICKS])
     fits = ticks <= margins.panel_width(style.PAGE_IN, 3)
     return min(n_panels, 3 if fits and n_panels not in (2, 4) else 2)
-
-
-def panel_title(part: SeriesPanel, scale: tuple[float, float]) -> str:
-    """Return the title of a panel, with the levels that are outside its scale."""
-    return ", ".join(text for text in (part.title, describe_off_scale(part, scale)) if text)
 
 
 def _panel(axes: Axes, part: SeriesPanel, looks: Mapping[str, style.LineStyle]) -> None:
@@ -183,6 +194,10 @@ def _panel(axes: Axes, part: SeriesPanel, looks: Mapping[str, style.LineStyle]) 
         points = sorted((at[label], level) for label, level in curve.places.items())
         color = style.GREY if curve.series is None else looks[curve.series].color
         look: dict[str, Any] = level_handle(curve.level, is_line=True)
+        if (
+            curve.series and curve.level.mark
+        ):  # the bounds of several series differ without their colours, too
+            look |= {"marker": looks[curve.series].marker, "markersize": 3.5, "markerfacecolor": "white"}
         axes.plot(*zip(*points, strict=True), color=color, **look)
 
 
@@ -382,6 +397,7 @@ def _part(table: StudyTable, quantity: Quantity, lines: Sequence[PairedDifferenc
             levels.setdefault(level, {})[each.point] = factor * value
     points = {each.point: each.estimate.scaled(factor) for each in lines}
     unit = "difference (percentage points)" if quantity.is_share else f"difference in {quantity.unit}"
+    unit += {-1: ", lower is better", 0: "", 1: ", higher is better"}[better_sign(quantity.name)]
     return SeriesPanel(table.title(quantity), unit, False, [StudySeries("", dict(points), levels)])
 
 

@@ -191,7 +191,7 @@ class ReferenceLevel:
 
 GUESSING = ReferenceLevel("guessing", ":", "", "4")
 POPULARITY = ReferenceLevel("popularity baseline", (0, (5, 1.5, 1, 1.5)), "", "x")
-AT_MOST = ReferenceLevel("upper bound: fraction met", style.THIN_DOTS, "_", "|")
+AT_MOST = ReferenceLevel("upper bound: fraction met", style.BOUND_DASHES, "_", "|")
 
 _SETS = "contribution.leaks."
 _OTHERS = {

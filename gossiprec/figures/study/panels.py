@@ -486,7 +486,7 @@ def legend_handles(
 def level_handle(level: ReferenceLevel, *, is_line: bool) -> dict[str, Any]:
     """Return the style of a level: a line, or its own mark in each row."""
     if is_line:
-        return {"linestyle": level.dashes, "linewidth": 1.0, "marker": level.mark, "markersize": 6}
+        return {"linestyle": level.dashes, "linewidth": 0.9, "marker": level.mark, "markersize": 6}
     size = 8 if level.tick == "|" else 4.5
     return {"linestyle": "none", "marker": level.tick, "markersize": size, "markeredgewidth": 1.3}
 
@@ -505,7 +505,7 @@ SCALES = ("auto", "percent", "guessing")
 VARIES = 1.05
 """Ratio from which guessing counts as varying."""
 TIMES = "(times guessing)"
-LOG_TIMES = 5.0
+LOG_TIMES = 3.0
 """Ratio of multiples of guessing from which their axis is logarithmic."""
 
 
@@ -629,7 +629,7 @@ def _row_page(
     n_columns = _columns(base, len(parts))
     width = style.PAGE_IN if n_columns > 1 else min(style.PAGE_IN, left + WIDE_IN + base.right)
     inches = base.panel_width(width, n_columns)
-    titles = ["\n".join(style.wrap_title(_titled(part, scales), inches)) for part in parts]
+    titles = [panel_title(part, scales[part.unit], inches) for part in parts]
     units = [style.wrap_axis_label(part.unit, inches + 0.2) for part in parts]
     extra, below = (style.TITLE_LINE_IN * max(t.count("\n") for t in texts) for texts in (titles, units))
     legend = style.Legend(legend_handles(parts, looks, in_rows=True, scales=scales), width - 0.2)
@@ -653,8 +653,10 @@ def _columns(margins: style.Margins, n_panels: int) -> int:
     return -(-n_panels // n_lines)
 
 
-def _titled(part: SeriesPanel, scales: Mapping[str, tuple[float, float]]) -> str:
-    return ", ".join(text for text in (part.title, describe_off_scale(part, scales[part.unit])) if text)
+def panel_title(part: SeriesPanel, scale: tuple[float, float], width_in: float) -> str:
+    """Return the title of a panel and, on lines of their own, the levels outside its scale, wrapped to a width."""
+    texts = (part.title, describe_off_scale(part, scale))
+    return "\n".join(line for text in texts for line in style.wrap_title(text, width_in))
 
 
 def _panel(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from gossiprec.base.errors import LogError
 from gossiprec.figures import style
@@ -210,7 +211,7 @@ def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str
     best = [spot for spot in spots if spot.is_unbeaten]
     axes.step(
         [s.utility.mean for s in best], [s.attack.mean for s in best],
-        where="post", color=style.GREY, linewidth=0.8, zorder=0,
+        where="pre", color=style.GREY, linewidth=0.8, zorder=0,
     )  # fmt: skip
 
 
@@ -228,11 +229,29 @@ def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[Par
             continue
         if max(heights) - min(heights) < SAME:
             axes.axhline(heights[0], color=style.GREY, linewidth=1.0, linestyle=":", zorder=0)
-            descriptions.append(f"dotted: {level.short}")
+            _name_level(axes, level.short, heights[0], spots)
         else:
-            axes.plot(*zip(*seen, strict=True), "_", color=style.GREY, markersize=11, markeredgewidth=1.3)
-            descriptions.append(f"dashes: {level.short}")
+            axes.plot(
+                *zip(*seen, strict=True),
+                "_",
+                color=style.GREY,
+                markersize=14,
+                markeredgewidth=1.3,
+                zorder=1.5,
+            )
+            descriptions.append(f"grey dashes: {level.short}")
     return descriptions
+
+
+def _name_level(axes: Axes, name: str, height: float, spots: Sequence[ParetoPoint]) -> None:
+    """Name a level on its line, at the end that is further from the points."""
+    left, right = axes.get_xlim()
+    near = [
+        spot.utility.mean for spot in spots if abs(spot.attack.mean - height) < 0.15 * np.ptp(axes.get_ylim())
+    ]
+    is_left = not near or min(near) - left > right - max(near)
+    at, align = (0.01, "left") if is_left else (0.99, "right")
+    axes.text(at, height, name, transform=axes.get_yaxis_transform(), ha=align, va="bottom", color=style.GREY)
 
 
 def _name_best(
@@ -269,8 +288,8 @@ def _name_best(
     for at, group in groups:
         side = -1 if at[0] > 0.9 else 1
         axes.annotate(
-            _ranges(group[::-1]), at, (3.5 * side, 3.0), "axes fraction", "offset points", fontsize=6.5,
-            ha="left" if side > 0 else "right",
+            _ranges(group[::-1]), at, (3.5 * side, 3.5), "axes fraction", "offset points",
+            ha="left" if side > 0 else "right", path_effects=[withStroke(linewidth=2, foreground="white")],
         )  # fmt: skip
 
 
