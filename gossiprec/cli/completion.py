@@ -14,21 +14,33 @@ RC_FILES = {"bash": ".bashrc", "zsh": ".zshrc", "fish": ".config/fish/completion
 
 
 class Bash(BashComplete):
-    """The completion of bash; after a word that ends with ``.`` or ``=`` no blank follows, as in fish."""
+    """The completion of bash; after a word that ends with ``.`` or ``=`` no blank follows, as in fish.
+
+    Bash breaks words at ``=`` and ``:``, too (``COMP_WORDBREAKS``), and replaces only the last part. The script joins
+    the parts between which the line has no blank, and returns what follows the parts that bash keeps.
+    """
 
     source_template = r"""%(complete_func)s() {
-    local line word
+    local line word part rest=$COMP_LINE words=() kept
     COMPREPLY=()
+    for part in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ ${#words[@]} -eq 0 || $rest == [[:space:]]* ]]; then words+=("$part")
+        else words[-1]+=$part; fi
+        rest=${rest#"${rest%%%%[![:space:]]*}"}
+        rest=${rest#"$part"}
+    done
+    if [[ $part == [=:] ]]; then part=; fi
+    kept=${words[-1]%%"$part"}
     while IFS= read -r line; do
         word=${line#*,}
         case ${line%%%%,*} in
             dir) compopt -o dirnames ;;
             file) compopt -o default ;;
             plain)
-                COMPREPLY+=("$word")
+                COMPREPLY+=("${word#"$kept"}")
                 if [[ $word == *[.=] ]]; then compopt -o nospace; fi ;;
         esac
-    done < <(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD="$COMP_CWORD" %(complete_var)s=bash_complete "$1")
+    done < <(env COMP_WORDS="${words[*]}" COMP_CWORD=$((${#words[@]} - 1)) %(complete_var)s=bash_complete "$1")
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """

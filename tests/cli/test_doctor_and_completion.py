@@ -109,26 +109,33 @@ def test_words_are_completed(typed, offered):
 
 CALLS = {
     "bash": (
-        "compopt() { echo option $2; }\n. SCRIPT\nCOMP_WORDS=(gossiprec simulate x --set training.learn)\n"
-        'COMP_CWORD=4; _gossiprec_completion gossiprec; echo "${COMPREPLY[@]}"',
-        ["option nospace", "training.learning_rate="],
+        "compopt() { echo option $2; }\n. SCRIPT\n"
+        'tab() { COMP_LINE="gossiprec simulate x --set $1"; COMP_WORDS=(gossiprec simulate x --set "${@:2}")\n'
+        'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _gossiprec_completion gossiprec; echo "${COMPREPLY[@]}"; }\n'
+        "tab training.learn training.learn; tab executor.name=fu executor.name = fu\n"
+        "tab executor.name= executor.name =",
+        ["option nospace", "training.learning_rate=", "fused", "auto reference batched fused ray"],
     ),
     "zsh": (
         "compadd() { echo compadd ${@[1,-2]} ${(P)@[-1]}; }; compdef() { }; . SCRIPT\n"
-        "words=(gossiprec simulate x --set training.learn) CURRENT=5; _gossiprec_completion",
-        ["compadd -U -S -V unsorted -a training.learning_rate="],
+        "for one in training.learn executor.name=fu; do\n"
+        "words=(gossiprec simulate x --set $one) CURRENT=5; _gossiprec_completion; done",
+        [
+            "compadd -U -S -V unsorted -a training.learning_rate=",
+            "compadd -U -V unsorted -a executor.name=fused",
+        ],
     ),
     "fish": (
-        '. SCRIPT; complete -C "gossiprec simulate x --set training.learn"',
-        ["training.learning_rate="],
+        '. SCRIPT; for i in training.learn executor.name=fu; complete -C "gossiprec simulate x --set $i"; end',
+        ["training.learning_rate=", "executor.name=fused"],
     ),
 }
-"""What a shell runs after SCRIPT, and what it prints."""
+"""What a shell runs after SCRIPT, and what it prints. Bash breaks the line at ``=`` and replaces only the last part."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", CALLS)
-def test_a_shell_completes_a_key_without_a_blank_after_it(shell, tmp_path):
+def test_a_shell_completes_a_key_without_a_blank_after_it_and_its_value(shell, tmp_path):
     """The shell itself runs the script that the command prints."""
     if not shutil.which(shell):
         pytest.skip(f"{shell} is not installed")
