@@ -43,6 +43,8 @@ COMMAND = re.compile(
 )
 
 
+IN_WORDS = re.compile(r"(?<![\w.`/@=:{-])(?:0?\.\d{2,}|\d+(?:\.\d+)? (?:%|points\b|[kMG]i?B\b|m?s\b|us\b))")
+"""Numbers in sentences that were probably measured."""
 UNIT = r"\b(?:[smh]|us|ms|[kMG]i?B|million|billion|of|to|processes)\b"
 QUANTITY = re.compile(rf"(?=.*\d)(?:{NUMBER.pattern}|[\s~<>≤±(),/%–:;×-]|{UNIT})+")
 
@@ -240,8 +242,9 @@ def test_every_row_of_a_file_is_quoted():
 
 
 def test_a_measured_table_names_its_file_or_is_listed():
-    (table,) = tables(DOCS / LIST)
-    listed = {(Path(page).name, section.replace("top", "")) for page, section, _ in table.rows}
+    listed = {
+        (Path(page).name, section.replace("top", "")) for page, section, _ in tables(DOCS / LIST)[0].rows
+    }
     assert {(one.page.name, one.section.replace("`", "")) for one in UNMAPPED} == listed
 
 
@@ -273,6 +276,18 @@ def test_lines_of_coverage_are_those_of_the_tables(folder):
         assert row["seeds"] == str(len(values))
         told = row["ours"] + (f" ± {row['half_interval']}" if row["half_interval"] else "")
         assert wrong(told, values, statistics.mean) is None, row
+
+
+def test_measured_numbers_in_sentences_have_a_command():
+    without = set()
+    for page in PAGES:
+        text = re.sub(r"^( *)```ya?ml.*?^\1```", "", page.read_text(), flags=re.M | re.S)
+        first, *chapters = re.split(r"^## ", text, flags=re.M)
+        for chapter in chapters:
+            words = re.sub(r"^ *\|.*|`[^`]*`|\]\([^)]*\)", "", chapter, flags=re.M)
+            if len(IN_WORDS.findall(words)) > 1 and not COMMAND.search(first + chapter):
+                without.add((page.name, chapter.partition("\n")[0]))
+    assert without == {(Path(name).name, section) for name, section, _ in tables(DOCS / LIST)[1].rows}
 
 
 MATRIX = ROOT / "analysis" / "poison_matrix" / "measured"
