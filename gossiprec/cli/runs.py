@@ -208,7 +208,9 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
 
 def _print_tests(found: Sequence[PairedTest]) -> None:
     """Print a table of tests for each reference."""
-    for reference in dict.fromkeys(test.reference for test in found):
+    for place, reference in enumerate(dict.fromkeys(test.reference for test in found)):
+        if place:
+            click.echo()
         rows = [
             [
                 *(test.run, test.metric, f"{test.n:,}", test.unit, _cell(test.second), _cell(test.first)),

@@ -52,11 +52,15 @@ class RunRow:
     scenario: dict[str, Any]
 
     def value(self, key: str) -> Any:
-        """Return a fact, a result, or a value of the scenario; None if the run has none."""
+        """Return a fact, a result, a value of the scenario or the names in a section; None if the run has none."""
         for where in (self.facts, self.results, self.scenario):
             if key in where:
                 return where[key]
-        return None
+        paths = (
+            path.removeprefix(f"{key}.").split(".") for path in self.scenario if path.startswith(f"{key}.")
+        )
+        own = [path for path in paths if path == ["name"] or (path[0].isdigit() and path[1:] == ["name"])]
+        return ", ".join(str(self.scenario[".".join([key, *path])]) for path in own) or None
 
 
 def find_runs(folder: str | os.PathLike[str]) -> list[Path]:
@@ -230,7 +234,7 @@ def check_key(option: str, key: str, rows: Sequence[RunRow]) -> None:
     LogError
     """
     known = {*FACTS, *(name for row in rows for name in (*row.results, *row.scenario))}
-    if rows and key not in known:
+    if rows and key not in known and all(row.value(key) is None for row in rows):
         raise LogError(
             f"{option}: no run has {key!r}{did_you_mean(key, known)}; expected {', '.join(FACTS)}, a measure such as "
             "hr@20, max_aac, or a key of the scenario such as protocol.wakes"

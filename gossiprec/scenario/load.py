@@ -86,8 +86,10 @@ def load_scenario(
     return scenario.with_source_map(source_map)
 
 
-def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems) -> SourceLayer:
-    """Return the values of a file or mapping, before presets and overrides.
+def read_source(
+    source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems, keys: str = "name, dataset, ..."
+) -> SourceLayer:
+    """Return the values of a file or mapping, before presets and overrides; `keys` are named if it is no mapping.
 
     Raises
     ------
@@ -99,7 +101,7 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
         raise ScenarioError(f"{own.whole}: is empty; start from a file that `gossiprec init` writes")
     if not isinstance(own.data, dict):
         raise ScenarioError(
-            f"{own.whole}: found {format_value(own.data)}, must be a mapping of keys (name, dataset, ...)"
+            f"{own.whole}: found {format_value(own.data)}, must be a mapping of keys ({keys})"
         )
     if "axes" in own.data and "dataset" not in own.data:
         raise ScenarioError(

@@ -62,6 +62,12 @@ def test_conditions_and_order(folder, capsys):
     assert names(folder, "--where", "seed!=5", capsys=capsys) == ["b"]
     assert names(folder, "--where", "hr@5>=0", "--where", "status=failed", capsys=capsys) == []
     assert names(folder, "--sort", "protocol.wakes", "--reverse", capsys=capsys)[0] == "c"
+    assert names(folder, "--where", "protocol=rand-gossip", "--where", "seed=6", capsys=capsys) == ["b"]
+    out = printed(capsys, "runs", folder, "--column", "observers", "--column", "model")[1]
+    assert [line.split()[-2:] for line in out.splitlines()[1:]] == [
+        ["observers", "model"],
+        *[["cda", "gmf"]] * 3,
+    ]
     by_value = names(folder, "--sort", "hr@5", capsys=capsys)
     values = {path.name: open_run(path).summary["utility"]["hr@5"] for path in find_runs(folder)}
     assert [values[name] for name in by_value] == sorted(values.values())

@@ -133,6 +133,10 @@ def test_command_marks_new_results_and_refuses_with_one_message(run, tmp_path, c
     code, _, said = invoke(capsys, "observe", run, "--observers", file, "-q")
     assert code == 2
     assert "already contains results; choose another name with --name" in said
+    (tmp_path / "list.yaml").write_text("- {name: cda}\n")
+    code, _, said = invoke(capsys, "observe", run, "--observers", tmp_path / "list.yaml", "-q")
+    assert code == 2
+    assert "must be a mapping of keys (observers, evaluate)" in said
     assert invoke(capsys, "observe", run, "--observers", file, "-q", "--overwrite", "--json")[0] == 0
     assert invoke(capsys, "report", run)[0] == 0
     assert "Observed after the run" in (run / "report.html").read_text()

@@ -161,7 +161,7 @@ def observing_scenario(
         If the observers would change the run, or do not fit it.
     """
     problems = Problems()
-    layer = read_source(observers, problems)
+    layer = read_source(observers, problems, "observers, evaluate")
     problems.raise_any(layer.source_map)
     added: dict[str, Any] = layer.data
     for key in added:
