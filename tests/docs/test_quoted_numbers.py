@@ -12,6 +12,7 @@ the sections without a file.
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 import statistics
 from dataclasses import dataclass
@@ -227,6 +228,38 @@ def faults(table):
 @pytest.mark.parametrize("table", MAPPED, ids=str)
 def test_numbers_of_a_table_are_those_of_its_file(table):
     assert list(faults(table)) == []
+
+
+def spreads(file):
+    """Return mean and half of the interval of each line of a file, and of differences along a row or a column."""
+    found = {key: {seed: values[0] for seed, values in by.items()} for key, by in measured(file).items()}
+    groups = [list(by.values()) for by in found.values()]
+    for one, two in itertools.permutations(found, 2):
+        if sum(a != b for a, b in zip(one, two, strict=True)) == 1:
+            seeds = found[one].keys() & found[two].keys()
+            groups.append([found[one][seed] - found[two][seed] for seed in seeds])
+    return [(statistics.mean(values), half(values)) for values in groups if len(values) > 1]
+
+
+IN_FULL = [DOCS / "who_learns_what.md", *sorted((DOCS / "studies").glob("*.md"))]
+"""Pages of which sentences quote nothing but their own files."""
+
+
+@pytest.mark.parametrize(
+    "page", [one for one in IN_FULL if one in {table.page for table in MAPPED}], ids=lambda one: one.stem
+)
+def test_intervals_in_sentences_are_those_of_the_files(page):
+    known = [
+        pair for file in {one.source["file"] for one in MAPPED if one.page == page} for pair in spreads(file)
+    ]
+    text = re.sub(r"(?m)^ *\|.*$", "", page.read_text())
+    for told in re.findall(r"([+-]?\d*\.?\d+)\s±\s(\d*\.?\d+)", text):
+        wide = [0.51 * unit_of(one) for one in told]
+        near = [
+            abs(abs(mean) - abs(float(told[0]))) <= wide[0] and abs(size - float(told[1])) <= wide[1]
+            for mean, size in known
+        ]
+        assert any(near), told
 
 
 def test_every_row_of_a_file_is_quoted():
