@@ -74,8 +74,9 @@ class FiniteCheck:
 
         May be called from several threads at once.
         """
-        trained = tasks[(program.update[tasks] >= 0) & ~program.finite[tasks]]
-        if len(trained):
+        known = program.finite[tasks]
+        if not known.all():
+            trained = tasks[~known]
             finite = self._executor.are_finite(
                 program.target[trained].astype(np.int64), program.node[trained]
             )
@@ -127,6 +128,9 @@ def pool_deliveries_in_wave(plan: ExecutionPlan, wave: int) -> range:
 
 class DeliveryHook(ABC):
     """A hook that reads delivered versions and must not change them; several threads may call it at once."""
+
+    reads_merges: bool = True
+    """Whether :meth:`observe` can have tasks to read."""
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of which the hook reads the merges, by default all."""
@@ -213,7 +217,8 @@ class WaveRunner:
         self._steps, self._check = options.steps, options.check
         self._executor = executor
         self._run_tasks = options.versions.wrap(executor.work.arena, run_with_noise(executor))
-        self._watchers = watchers
+        self._watchers, self._readers = watchers, [each for each in watchers if each.reads_merges]
+        self._turns = np.zeros(0, np.int64)
         self._threads = options.threads if executor.parallel else ThreadPool(1)
         self._width = 1 if executor.threads_internally else self._threads.size
         self._wave_size = options.wave_size
@@ -261,13 +266,21 @@ class WaveRunner:
         size = min(self._wave_size or most, most)
         return (tasks[low : low + size] for low in range(0, len(tasks), size))
 
+    def _deal(self, tasks: I64, part: int) -> I64:
+        """Return one thread's share of tasks; they come costliest first, and are dealt back and forth for balance."""
+        parts, turns = self._width, self._turns
+        if parts == 1:
+            return tasks
+        if len(turns) < len(tasks):
+            cycle = np.arange(2 * len(tasks)) % (2 * parts)
+            self._turns = turns = np.minimum(cycle, 2 * parts - 1 - cycle)
+        return tasks[turns[: len(tasks)] == part]
+
     def _run(self, program: Program, tasks: I64, part: int) -> None:
-        """Run one thread's share of tasks; they come costliest first, and are dealt back and forth for balance."""
-        parts = self._width
-        cycle = np.arange(len(tasks)) % (2 * parts)
-        mine = tasks[np.minimum(cycle, 2 * parts - 1 - cycle) == part]
+        """Run one thread's share of tasks."""
+        mine = self._deal(tasks, part)
         if len(mine):
-            for watcher in self._watchers:
+            for watcher in self._readers:
                 seen = watcher.select_tasks(program, mine)
                 if len(seen):
                     watcher.observe(self._executor.store.rows_of_tasks(program, seen), program, seen)

@@ -12,7 +12,7 @@ from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.observations import GroupDeliveries, KnownDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems
-from gossiprec.base.arrays import F32, I64, Bools, check_array
+from gossiprec.base.arrays import F32, I32, I64, Bools, check_array
 from gossiprec.base.rng import philox_words, purpose_id
 from gossiprec.models.base.kernel_interface import AdversaryQueries, ScoreQuery, VictimModels, flat_view
 from gossiprec.numerics.noise import to_float16
@@ -29,6 +29,7 @@ from gossiprec.numerics.relevance import (
 from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, Stateful, rows_to_extents
 
 ROUNDING = purpose_id("rounding-momentum")
+_NO_KEYS = np.zeros(0, np.uint32)
 CHUNK = 256
 """Number of victims that are scored together."""
 
@@ -81,6 +82,10 @@ class CoalitionObservers(Stateful):
         self._ranks_open = kernels is not None and kernels.ranks_open
         on_sight = self._ranks_open and not context.hides_user.any()
         self._scored_on_sight = on_sight & (momenta == 0)
+        self._any_on_sight, self._kept_momenta = (
+            bool(self._scored_on_sight.any()),
+            momenta[~self._scored_on_sight],
+        )
         self._place_of = np.cumsum(~self._scored_on_sight) - 1
         self._latest = [
             np.full((len(momenta), len(rules), len(t.adversaries), context.n_users), np.nan, np.float32)
@@ -109,6 +114,7 @@ class CoalitionObservers(Stateful):
 
     def state_at(self, now: float) -> dict[str, Any]:
         """Return the changing state, for a checkpoint at a report at time `now`."""
+        self._written.note_written(np.flatnonzero(self._changed))
         self._written.date_noted_rows(now)
 
         def extents(places: I64) -> I64:
@@ -151,7 +157,7 @@ class CoalitionObservers(Stateful):
             return
         no_victims = np.zeros(0, np.int64)
         rows = np.zeros((1, self._scorer.layout.row_size), self._scorer.storage)
-        self._blend(rows, none, none, no_victims, no_victims)
+        self._blend(rows, none, none, none, none)
         for b in np.flatnonzero(~self._scored_on_sight)[:1].tolist():
             self._rank(0, b, no_victims)
             if self._hides.any():
@@ -166,34 +172,34 @@ class CoalitionObservers(Stateful):
 
     def observe(self, seen: Observations) -> None:
         """Process the deliveries to the pools."""
-        senders = seen.senders
-        of_users = np.flatnonzero(senders < self._context.n_users)
-        pool, victim = seen.groups[of_users], senders[of_users].astype(np.int64)
-        self._changed[pool, victim] = True
-        self._written.note_written(pool.astype(np.int64) * self._context.n_users + victim)
-        row, message = seen.rows[of_users], seen.messages[of_users]
-        assert isinstance(seen.raw, GroupDeliveries)
-        for b in np.flatnonzero(self._scored_on_sight).tolist():
+        raw, sender_of = seen.raw, seen.deliveries.sender
+        assert isinstance(raw, GroupDeliveries)
+        for b in np.flatnonzero(self._scored_on_sight).tolist() if self._any_on_sight else ():
+            of_users = seen.senders < self._context.n_users
             for p in range(len(self.targets)):
-                mine = pool == p
-                self._rank_compiled(seen.raw.rows, row[mine].astype(np.int64), p, b, victim[mine])
-        self._blend(seen.raw.rows, pool, row, victim, message)
+                mine = of_users & (raw.group == p)
+                self._rank_compiled(
+                    raw.rows, raw.row[mine].astype(np.int64), p, b, seen.senders[mine].astype(np.int64)
+                )
+        self._blend(raw.rows, raw.group, raw.row, seen.messages, sender_of)
 
-    def _blend(self, rows: F32, pool: Any, row: Any, victim: I64, message: Any) -> None:
-        """Blend versions into the victims' models; the user part of victims that hide it is not read."""
-        layout, hides = self._scorer.layout, self._context.hides_user
-        keys = np.zeros(len(victim), np.uint32)
+    def _blend(self, rows: F32, pool: I32, row: I32, message: I32, sender_of: I32) -> None:
+        """Blend users' versions into the victims' models; the user part of victims that hide it is not read."""
+        layout, hides, n_users = self._scorer.layout, self._context.hides_user, self._context.n_users
+        keys = _NO_KEYS
         if self._memory.dtype == np.float16:
-            keys = philox_words(self._context.seed, 0, message, victim, ROUNDING)[:, 0]
+            keys = philox_words(self._context.seed, 0, message, sender_of[message], ROUNDING)[:, 0]
         begin, end = layout.items.start, layout.shared.stop
         if not self._scorer.is_plain:
             from gossiprec.adversaries.attacks.ranking_kernels import PoolMemory, PoolReceptions, blend_rows
 
-            received = PoolReceptions(flat_view(rows), row, pool, victim, keys)
-            pools = PoolMemory(flat_view(self._memory), self._momenta[~self._scored_on_sight], self._met)
+            received = PoolReceptions(flat_view(rows), row, pool, message, sender_of, keys)
+            pools = PoolMemory(flat_view(self._memory), self._kept_momenta, self._met, self._changed)
             blend_rows(received, hides, pools, begin, end, layout.row_size)
             return
-        for s, (p, v, r) in enumerate(zip(pool, victim, row, strict=True)):
+        for s, (p, v, r) in enumerate(zip(pool, sender_of[message], row, strict=True)):
+            if v >= n_users:
+                continue  # the coordinator's model belongs to no user
             seen = slice(begin if hides[v] else 0, end)
             met = self._met[p, v]
             for b, momentum in enumerate(self._momenta if met else np.zeros_like(self._momenta)):
@@ -203,7 +209,7 @@ class CoalitionObservers(Stateful):
                 self._memory[b, p, v] = (
                     to_float16(held[None], keys[s : s + 1])[0] if self._memory.dtype == np.float16 else held
                 )
-            self._met[p, v] = True
+            self._met[p, v] = self._changed[p, v] = True
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (pool, rule, momentum, adversaries, scores)."""
@@ -219,6 +225,7 @@ class CoalitionObservers(Stateful):
                     )
                 for r, rule in enumerate(self._rules):
                     yield p, rule, momentum, targets.adversaries, self._latest[p][b, r]
+            self._written.note_written(p * self._context.n_users + np.flatnonzero(self._changed[p]))
             self._changed[p] = False
 
     @property

@@ -116,38 +116,47 @@ def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, l
 
 
 class PoolReceptions(NamedTuple):
-    """Deliveries to pools: the version in row `row` of the flat `rows` is the victim's, and `keys` round float16."""
+    """Deliveries to pools: a message brings its sender's version, in row `row` of the flat `rows`.
+
+    `keys` round float16, and are empty for float32.
+    """
 
     rows: Any
     row: Any
     pool: Any
-    victim: I64
+    message: Any
+    sender_of: Any
     keys: Any
 
 
 class PoolMemory(NamedTuple):
-    """The flat ``memory[momentum, pool, victim]``, stored like rows, and whether pools have met victims."""
+    """The flat ``memory[momentum, pool, victim]``, stored like rows, and marks of the pairs that had a delivery."""
 
     memory: Any
     momenta: F32
     met: Bools
+    changed: Bools
 
 
 @kernel
 def blend_rows(seen, hides, pools, begin, n, width):
     """Blend deliveries into the pools' memory, the first `n` columns; the first delivery of a pair is copied.
 
-    The user part of a victim that hides it, everything before `begin`, is not read.
+    The user part of a victim that hides it, everything before `begin`, is not read. A coordinator's model is no
+    victim's.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    rows, row, pool, victim, keys = seen
-    memory, momenta, met = pools
+    rows, row, pool, message, sender_of, keys = seen
+    memory, momenta, met, changed = pools
     fresh, blended = np.empty(BLOCK, float32), np.empty(BLOCK, float32)
     for s in range(len(row)):
+        victim = np.int64(sender_of[message[s]])
+        if victim >= met.shape[1]:
+            continue
         for b in range(len(momenta)):
-            keep = momenta[b] if met[pool[s], victim[s]] else float32(0.0)
-            held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
-            at, first = np.int64(row[s]) * width, begin if hides[victim[s]] else 0
+            keep = momenta[b] if met[pool[s], victim] else float32(0.0)
+            held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim) * width
+            at, first = np.int64(row[s]) * width, begin if hides[victim] else 0
             if is_float32(rows) and keep > float32(0.0):
                 blend(memory[held + first : held + n], rows[at + first : at + n], keep)
             elif is_float32(rows):
@@ -162,7 +171,7 @@ def blend_rows(seen, hides, pools, begin, n, width):
                         narrow_row(memory, held + low, low, blended, 0, count, keys[s])
                     else:
                         narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
-        met[pool[s], victim[s]] = True
+        met[pool[s], victim] = changed[pool[s], victim] = True
     swap_float_mode(mode)
 
 

@@ -371,7 +371,8 @@ class Program:
         Filled by the executor: whether the task's last merge was by performance and both versions scored 0. The task
         then did not train; its update keeps its number, and so its draws.
     finite : ndarray of bool, shape (n_tasks,)
-        Filled by compiled executors: whether the task's local update gave a finite model; False if that is not known.
+        Whether the task has no local update, or gave a finite model; False if that is not known. Filled by compiled
+        executors.
     """
 
     node: I32
@@ -393,8 +394,8 @@ class Program:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "found", np.full(len(self.merge_row), np.nan, np.float32))
-        for name in ("refused", "finite"):
-            object.__setattr__(self, name, np.zeros(len(self.node), np.bool_))
+        object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
+        object.__setattr__(self, "finite", self.update < 0)
 
     def deliveries_in_turn(self, tasks: I64) -> Iterator[tuple[Bools, I64]]:
         """Yield, for k = 0, 1, ..., a mask of the tasks with a delivery number k, and its entries."""

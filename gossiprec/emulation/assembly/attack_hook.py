@@ -161,10 +161,11 @@ class AttackHook(DeliveryHook):
         self.others: list[AttackHook] = []
         self._about = self._by_id = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
+        self._shown: tuple[Any, ...] = (None,) * 5
         self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
-        self._sees_all = bool(self._own.all())
+        self._sees_all, self.reads_merges = bool(self._own.all()), len(attack.nodes) > 0
         self._knows = self._own.copy()
         for pool in attack.pools:
             self._knows[pool] = True
@@ -254,7 +255,7 @@ class AttackHook(DeliveryHook):
         """Return the tasks of the attack's single nodes."""
         if self._sees_all:
             return tasks
-        return tasks[self._own[program.node[tasks]]] if len(self.attack.nodes) else tasks[:0]
+        return tasks[self._own[program.node[tasks]]] if self.reads_merges else tasks[:0]
 
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """Show the attack the versions that its single nodes are about to merge."""
@@ -275,26 +276,34 @@ class AttackHook(DeliveryHook):
         """Return the program with the merge weights that the attack sees."""
         return program if self._weigh is None else self.timed_call(self._weigh, program, tasks)
 
+    def _deliveries_to_own_pools(
+        self, deliveries: PoolDeliveries
+    ) -> tuple[PoolDeliveries, I64, I32, I32, I32]:
+        """Return deliveries, how many of the attack's own come before each, and pool, row and message of those."""
+        pool = deliveries.pool - self._first_pool
+        shown = (pool >= 0) & (pool < self._n_pools)
+        if self._piece is not None:
+            shown &= self._piece.shows(deliveries.message)
+        places = np.concatenate([[0], np.cumsum(shown)])
+        return deliveries, places, pool[shown], deliveries.row[shown], deliveries.message[shown]
+
     def observe_pools(self, rows: F32, pool_deliveries: PoolDeliveries, first: int, last: int) -> None:
         """Show the attack the pool deliveries ``first .. last - 1``."""
         if not self._n_pools:
             return
-        pool = pool_deliveries.pool[first:last] - self._first_pool
-        shown = (pool >= 0) & (pool < self._n_pools)
-        if self._piece is not None:
-            shown &= self._piece.shows(pool_deliveries.message[first:last])
-        mine = np.flatnonzero(shown) + first
-        if len(mine):
-            raw = GroupDeliveries(
-                rows, pool_deliveries.pool[mine] - self._first_pool, pool_deliveries.row[mine]
-            )
-            message = pool_deliveries.message[mine]
+        known, places, pool, row, message = self._shown
+        if known is not pool_deliveries:  # a new plan; several threads may see it
+            self._shown = known, places, pool, row, message = self._deliveries_to_own_pools(pool_deliveries)
+        mine = slice(*(places[[first, last]].tolist()))
+        if mine.start < mine.stop:
+            raw, message = GroupDeliveries(rows, pool[mine], row[mine]), message[mine]
             if self._copies or self._views is not None:
                 seen = Observations(raw, *self._by_id, message)
                 copies = copy_received_versions(seen, *self._about[:2])
                 if self._views is not None:
                     self._views.complete(copies, raw.group + self._first_pool, seen.senders, message)
                 raw = GroupDeliveries(copies, copy_data(raw.group), np.arange(len(copies), dtype=np.int32))
+                message = copy_data(message)
             self.timed_call(self.attack.observe, Observations(raw, *self._about, message))
 
 

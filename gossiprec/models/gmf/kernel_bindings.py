@@ -38,6 +38,7 @@ class GMFKernels(ModelKernels):
         super().__init__(work)
         judged = work.candidates
         self._lists = None if judged is None else ValidationLists(judged.offsets, judged.values)
+        self._bundled: tuple[Any, ...] = (None, None, None, (), None)
 
     @classmethod
     def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
@@ -46,8 +47,13 @@ class GMFKernels(ModelKernels):
 
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave: all merges, including those by performance, and plain local updates."""
-        run = specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)
-        run(tasks, TaskColumns.of(program, update_numbers), *self._training(), self._lists, None)
+        known, updates, rows, arguments, run = self._bundled
+        if known is not program or updates is not update_numbers or rows is not self.work.arena.rows:
+            run = specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)
+            arguments = TaskColumns.of(program, update_numbers), *self._training(), self._lists, None
+            # a new plan; several threads may see it
+            self._bundled = (program, update_numbers, self.work.arena.rows, arguments, run)
+        run(tasks, *arguments)
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
         """Run local updates with a drift penalty, or with clipped samples and noise."""
