@@ -152,12 +152,20 @@ class ThreadPool:
     def run(self, job: Callable[[int], None], parts: int | None = None) -> None:
         """Call ``job(0) .. job(size - 1)``, or the first `parts` of them, and return when all have returned."""
         last = self.size if parts is None else min(parts, self.size)
-        if self._others is None or last < 2 or not self._at_work.acquire(blocking=False):
+        if not self.run_together(job, last):
             for part in range(last):
                 job(part)
-            return
+
+    def run_together(self, job: Callable[[int], None], parts: int) -> bool:
+        """Call ``job(0) .. job(parts - 1)``, each in a thread of its own; return False if the pool is busy."""
+        if self._others is None or parts < 2:
+            for part in range(parts):
+                job(part)
+            return True
+        if not self._at_work.acquire(blocking=False):
+            return False
         # the caller's context holds in all threads, above all the setting that forbids compiling
-        waiting = [self._others.submit(copy_context().run, job, part) for part in range(1, last)]
+        waiting = [self._others.submit(copy_context().run, job, part) for part in range(1, parts)]
         try:
             job(0)
         finally:
@@ -166,6 +174,7 @@ class ThreadPool:
                     other.result()
             finally:
                 self._at_work.release()
+        return True
 
     def part_range(self, n: int, part: int) -> range:
         """Return the contiguous range of `n` elements that a part takes."""

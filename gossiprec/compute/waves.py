@@ -23,6 +23,8 @@ from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, Tap
 from gossiprec.compute.store import Store, UpdateRows
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.update_noise import run_with_noise
+from gossiprec.models.base.kernel_interface import BoundKernel
+from gossiprec.native.numba_support import is_plain
 
 
 class NotFiniteError(ScenarioError):
@@ -130,7 +132,19 @@ class DeliveryHook(ABC):
     """A hook that reads delivered versions and must not change them; several threads may call it at once."""
 
     reads_merges: bool = True
-    """Whether :meth:`observe` can have tasks to read."""
+    reads_pools: bool = True
+    """Whether :meth:`observe` and :meth:`observe_pools` can have something to read."""
+
+    def bind_merges(self, rows: F32, program: Program) -> BoundKernel | None:
+        """Return a kernel that does all of :meth:`observe`, and its arguments after the tasks, or None."""
+        return None
+
+    def bind_pools(self, rows: F32, pool_deliveries: PoolDeliveries) -> BoundKernel | None:
+        """Return a kernel that does all of :meth:`observe_pools`, and its arguments after the range, or None."""
+        return None
+
+    def count_seconds(self, seconds: float) -> None:  # noqa: B027 (most hooks count no time)
+        """Count the time that a bound kernel took."""
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of which the hook reads the merges, by default all."""
@@ -177,6 +191,8 @@ class WaveOptions:
     versions: StoredVersions = NO_VERSIONS
 
 
+LEAST_TASKS, LEAST_WAVES = 2048, 16
+"""A plan of fewer tasks or waves is not worth the compiled loop over waves."""
 READ_AHEAD = 1024
 """Number of tasks of which the rows are read from the disk while the tasks before them are computed."""
 
@@ -217,7 +233,8 @@ class WaveRunner:
         self._steps, self._check = options.steps, options.check
         self._executor = executor
         self._run_tasks = options.versions.wrap(executor.work.arena, run_with_noise(executor))
-        self._watchers, self._readers = watchers, [each for each in watchers if each.reads_merges]
+        self._readers = [each for each in watchers if each.reads_merges]
+        self._sighting = [each for each in watchers if each.reads_pools]
         self._turns = np.zeros(0, np.int64)
         self._threads = options.threads if executor.parallel else ThreadPool(1)
         self._width = 1 if executor.threads_internally else self._threads.size
@@ -236,10 +253,61 @@ class WaveRunner:
             for first, last in itertools.pairwise(offsets)
         ]
         chunks = itertools.chain.from_iterable(map(self._chunks, waves))
+        done = self._run_compiled(plan)
         with _read_ahead(store, plan.program, chunks) as advance:
-            for wave, tasks in enumerate(waves):
-                self._compute(plan, tasks, pool_deliveries_in_wave(plan, wave), advance)
+            for wave in range(done, len(waves)):
+                self._compute(plan, waves[wave], pool_deliveries_in_wave(plan, wave), advance)
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
+
+    def _run_compiled(self, plan: ExecutionPlan) -> int:
+        """Run waves in one compiled loop if everything in them is compiled; return how many."""
+        if min(len(plan.order) // LEAST_TASKS, (len(plan.task_offsets) - 1) // LEAST_WAVES) < 1:
+            return 0
+        bound = self._bind(plan)
+        if bound is None:
+            return 0
+        from gossiprec.compute.wave_kernels import Lanes
+        from gossiprec.native.kernel_cache import KernelNotCachedError
+
+        program, done, end = plan.program, 0, len(plan.task_offsets) - 1
+        try:
+            lanes = Lanes.of(plan, self._width, bound, checks=self._check is not None)
+        except KernelNotCachedError:
+            return 0
+        while done < end:
+            begin = time.perf_counter()
+            reached, seconds = lanes.run(self._threads, done)
+            self._busy += time.perf_counter() - begin
+            if reached == done:
+                return done  # not all threads have come
+            for hook, spent in zip([*self._sighting, *self._readers], seconds, strict=False):
+                hook.count_seconds(spent)
+            if self._check is not None:
+                self._check.check_tasks(
+                    program, plan.order[plan.task_offsets[reached - 1] : plan.task_offsets[reached]]
+                )
+                self._check.raise_first_fault(program)
+            done = reached
+        return done
+
+    def _bind(self, plan: ExecutionPlan) -> tuple[tuple[BoundKernel, ...], ...] | None:
+        """Return the kernels for pool deliveries, for merges and for tasks, or None if something is not compiled."""
+        executor, program = self._executor, plan.program
+        whole = executor.parallel and not executor.threads_internally and self._wave_size is None
+        if (
+            not whole
+            or self._steps
+            or executor.store.is_mapped
+            or self._run_tasks != executor.run
+            or is_plain()
+        ):
+            return None
+        rows = executor.work.arena.rows
+        sights = [hook.bind_pools(rows, plan.pool_deliveries) for hook in self._sighting]
+        reads = [hook.bind_merges(rows, program) for hook in self._readers]
+        groups = sights, reads, [executor.bind(program)]
+        found = tuple(tuple(each for each in group if each is not None) for group in groups)
+        return found if list(map(len, found)) == list(map(len, groups)) else None
 
     def _compute(
         self, plan: ExecutionPlan, tasks: I64, seen: range, before_chunk: Callable[[], None] = lambda: None
@@ -274,7 +342,8 @@ class WaveRunner:
         if len(turns) < len(tasks):
             cycle = np.arange(2 * len(tasks)) % (2 * parts)
             self._turns = turns = np.minimum(cycle, 2 * parts - 1 - cycle)
-        return tasks[turns[: len(tasks)] == part]
+        mine: I64 = tasks[turns[: len(tasks)] == part]
+        return mine
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:
         """Run one thread's share of tasks."""
@@ -295,7 +364,7 @@ class WaveRunner:
         if share:
             first, last = seen.start + share.start, seen.start + share.stop
             for shown in self._executor.store.iter_pool_rows(plan.pool_deliveries, first, last):
-                for watcher in self._watchers:
+                for watcher in self._sighting:
                     watcher.observe_pools(*shown)
 
     def _in_parallel(self, job: Callable[[int], None], most: int) -> None:

@@ -22,6 +22,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.scorer import Scorer
 from gossiprec.measures.selectors import INTERVALS, ROC, USER_MEASURES
+from gossiprec.models.base.kernel_interface import BoundKernel
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
 from gossiprec.old_names import forward, old_members
@@ -457,6 +458,19 @@ class Attack(ABC):
 
     def warm_up(self) -> None:  # noqa: B027
         """Compile the loops by running them on empty input. Called before :meth:`allocate`."""
+
+    def bind(self, seen: Observations, places: I64) -> BoundKernel | None:
+        """Return a compiled loop that does all of :meth:`observe` for a plan, and its arguments, or None.
+
+        Parameters
+        ----------
+        seen : Observations
+            All deliveries to the attack's nodes in the plan. The loop is called with tasks, or, for deliveries to
+            pools, with a range of the plan's pool deliveries.
+        places : ndarray of int64, shape (n + 1,)
+            How many of the deliveries in `seen` come before each of the plan's `n` pool deliveries.
+        """
+        return None
 
     @abstractmethod
     def observe(self, seen: Observations) -> None:

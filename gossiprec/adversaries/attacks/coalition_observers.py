@@ -12,9 +12,15 @@ from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.observations import GroupDeliveries, KnownDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems
-from gossiprec.base.arrays import F32, I32, I64, Bools, check_array
+from gossiprec.base.arrays import F32, I32, I64, U32, Bools, check_array
 from gossiprec.base.rng import philox_words, purpose_id
-from gossiprec.models.base.kernel_interface import AdversaryQueries, ScoreQuery, VictimModels, flat_view
+from gossiprec.models.base.kernel_interface import (
+    AdversaryQueries,
+    BoundKernel,
+    ScoreQuery,
+    VictimModels,
+    flat_view,
+)
 from gossiprec.numerics.noise import to_float16
 from gossiprec.numerics.relevance import (
     CLOSENESS,
@@ -157,7 +163,8 @@ class CoalitionObservers(Stateful):
             return
         no_victims = np.zeros(0, np.int64)
         rows = np.zeros((1, self._scorer.layout.row_size), self._scorer.storage)
-        self._blend(rows, none, none, none, none)
+        run, arguments = self.bind(GroupDeliveries(rows, none, none), none, none, np.zeros(2, np.int64))
+        run(0, 1, *arguments)
         for b in np.flatnonzero(~self._scored_on_sight)[:1].tolist():
             self._rank(0, b, no_victims)
             if self._hides.any():
@@ -181,22 +188,40 @@ class CoalitionObservers(Stateful):
                 self._rank_compiled(
                     raw.rows, raw.row[mine].astype(np.int64), p, b, seen.senders[mine].astype(np.int64)
                 )
-        self._blend(raw.rows, raw.group, raw.row, seen.messages, sender_of)
+        if self._scorer.is_plain:
+            self._blend_plainly(raw.rows, raw.group, raw.row, seen.messages, sender_of)
+        else:
+            places = np.array([0, len(raw.row)])
+            run, arguments = self.bind(raw, seen.messages, sender_of, places)
+            run(0, 1, *arguments)
 
-    def _blend(self, rows: F32, pool: I32, row: I32, message: I32, sender_of: I32) -> None:
-        """Blend users' versions into the victims' models; the user part of victims that hide it is not read."""
+    @property
+    def only_blends(self) -> bool:
+        """Whether the loop of :meth:`bind` does all that is to do with deliveries."""
+        return not self._scorer.is_plain and not self._any_on_sight
+
+    def bind(self, raw: GroupDeliveries, message: I32, sender_of: I32, places: I64) -> BoundKernel:
+        """Return the loop that blends users' versions, and its arguments after a range of deliveries.
+
+        The user part of victims that hide it is not read.
+        """
+        from gossiprec.adversaries.attacks.ranking_kernels import PoolMemory, PoolReceptions, blend_rows
+
+        layout, hides = self._scorer.layout, self._context.hides_user
+        keys = self._keys(message, sender_of)
+        received = PoolReceptions(flat_view(raw.rows), raw.row, raw.group, message, sender_of, keys, places)
+        pools = PoolMemory(flat_view(self._memory), self._kept_momenta, self._met, self._changed)
+        return blend_rows, (received, hides, pools, layout.items.start, layout.shared.stop, layout.row_size)
+
+    def _keys(self, message: I32, sender_of: I32) -> U32:
+        if self._memory.dtype != np.float16:
+            return _NO_KEYS
+        return philox_words(self._context.seed, 0, message, sender_of[message], ROUNDING)[:, 0].copy()
+
+    def _blend_plainly(self, rows: F32, pool: I32, row: I32, message: I32, sender_of: I32) -> None:
+        """Do the same for any model, one delivery after the other."""
         layout, hides, n_users = self._scorer.layout, self._context.hides_user, self._context.n_users
-        keys = _NO_KEYS
-        if self._memory.dtype == np.float16:
-            keys = philox_words(self._context.seed, 0, message, sender_of[message], ROUNDING)[:, 0]
-        begin, end = layout.items.start, layout.shared.stop
-        if not self._scorer.is_plain:
-            from gossiprec.adversaries.attacks.ranking_kernels import PoolMemory, PoolReceptions, blend_rows
-
-            received = PoolReceptions(flat_view(rows), row, pool, message, sender_of, keys)
-            pools = PoolMemory(flat_view(self._memory), self._kept_momenta, self._met, self._changed)
-            blend_rows(received, hides, pools, begin, end, layout.row_size)
-            return
+        begin, end, keys = layout.items.start, layout.shared.stop, self._keys(message, sender_of)
         for s, (p, v, r) in enumerate(zip(pool, sender_of[message], row, strict=True)):
             if v >= n_users:
                 continue  # the coordinator's model belongs to no user

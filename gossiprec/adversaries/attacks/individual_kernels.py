@@ -34,23 +34,23 @@ from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, ent
 
 
 class Receptions(NamedTuple):
-    """What the adversaries among the receivers of some tasks are about to merge.
+    """What the adversaries among the receivers of tasks are about to merge, and the relevance that they find.
 
     Attributes
     ----------
     rows : ndarray
         Flat, of float32 or of the bits of float16.
-    tasks : ndarray of int64
     columns : TaskColumns
     sender_of, time_of : ndarray
         Of each message.
+    latest : ndarray of float32, shape (n_momenta, n_rules, n_adversaries, n_users)
     """
 
     rows: Any
-    tasks: I64
     columns: TaskColumns
     sender_of: I32
     time_of: Any
+    latest: F32
 
 
 class ObserverMemory(NamedTuple):
@@ -189,24 +189,23 @@ def fill_relevance(scores, n, queries, scratch, found):
 
 
 class ObserverRoom(NamedTuple):
-    """The working arrays of a thread, and the latest relevance, shape (n_momenta, n_rules, n_adversaries, n_users)."""
+    """The working arrays of a thread."""
 
     scores: F32
     scratch: F32
     fresh: F32
     wide: F32
     own: F32
-    latest: F32
 
 
-def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
+def observe_tasks(tasks, seen, hides, queries, kept, fictive, recipe, room, sizes):
     """Show the receivers of tasks what they are about to merge (:func:`observe_individuals`); counts no arrays."""
     dim = length(sizes.dims)
     rows, columns, n_users = seen.rows, seen.columns, sizes.n_users
-    scores, own, latest = room.scores, room.own, room.latest
+    scores, own, latest = room.scores, room.own, seen.latest
     shared = n_users * dim + sizes.n_items * length(sizes.item_dims)
     width, zero = np.int64(dim), np.int64(0)  # no constants for `score_kept_rows`: its sums keep their order
-    for task in seen.tasks:
+    for task in tasks:
         a = kept.adversary_of[columns.node[task]]
         if a < 0:
             continue
@@ -248,24 +247,24 @@ def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
                 fill_relevance(scores[:count], n, queries, room.scratch, latest[b, :, a, victim])
 
 
-def observe_individuals(seen, hides, queries, kept, fictive, recipe, latest, sizes):
+def observe_individuals(tasks, seen, hides, queries, kept, fictive, recipe, sizes):
     """Show each receiver among the adversaries the models that it is about to merge.
 
     Parameters
     ----------
+    tasks : ndarray of int64
     seen, queries, kept, fictive, sizes : Receptions, AdversaryQueries, ObserverMemory, FictiveState, Sizes
         Items of queries are places among the adversary's kept items; `recipe` is of :func:`fit_user`.
     hides : ndarray of bool, shape (n_nodes,), or None
         Whether nodes hide their user row, which then is not read; the machine code for None has no such branch.
-    latest : ndarray of float32, shape (n_momenta, n_rules, n_adversaries, n_users)
     """
     mode, longest = swap_float_mode(NO_DENORMALS), max(kept.lengths)
     room = ObserverRoom(
         np.empty(longest_query(queries) + length(sizes.dims), float32), np.empty(SCRATCH, float32),
         np.zeros(longest, float32), np.zeros(longest, float32),
-        np.zeros(length(sizes.dims) + sizes.n_shared, float32), latest,
+        np.zeros(length(sizes.dims) + sizes.n_shared, float32),
     )  # fmt: skip
-    observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes)
+    observe_tasks(tasks, seen, hides, queries, kept, fictive, recipe, room, sizes)
     swap_float_mode(mode)
 
 

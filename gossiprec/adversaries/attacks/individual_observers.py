@@ -19,6 +19,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.kernel_interface import (
     NO_CONTEXT,
     AdversaryQueries,
+    BoundKernel,
     ScoreQuery,
     TaskColumns,
     flat_view,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
 
 
-NOT_BUNDLED: tuple[Any, ...] = (None,) * 5
-"""In place of a program, its rows, and the arguments that compiled loops are given for both."""
+NOT_BUNDLED: tuple[Any, ...] = (None,) * 4
+"""In place of a program, its rows, the senders of messages, and what :meth:`IndividualObservers.bind` returns."""
 
 
 class IndividualObservers:
@@ -147,9 +148,8 @@ class IndividualObservers:
         self.allocate(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self.scorer.kernels is not None:
             rows = np.zeros((1, self.scorer.layout.row_size), self.scorer.storage)
-            self._observe_compiled(
-                MergeDeliveries(rows, Program.empty(), np.zeros(0, np.int64)), none, np.zeros(0)
-            )
+            run, arguments = self.bind(rows, Program.empty(), none, np.zeros(0))
+            run(np.zeros(0, np.int64), *arguments)
         elif not self.scorer.is_plain:
             self._stacked.warm_up()
 
@@ -252,7 +252,9 @@ class IndividualObservers:
         """Process the deliveries that the adversaries among the receivers are about to merge."""
         assert isinstance(seen.raw, MergeDeliveries)
         if self.scorer.kernels is not None:
-            self._observe_compiled(seen.raw, seen.deliveries.sender, seen.deliveries.time)
+            about = seen.deliveries
+            run, arguments = self.bind(seen.raw.rows, seen.raw.program, about.sender, about.time)
+            run(seen.raw.tasks, *arguments)
         elif self.scorer.is_plain:
             for k in range(len(seen)):
                 self._observe_plainly(seen, k)
@@ -268,26 +270,35 @@ class IndividualObservers:
     def _stacked(self) -> StackedObservers:
         return StackedObservers(self)
 
-    def _observe_compiled(self, raw: MergeDeliveries, sender_of: Any, time_of: Any) -> None:
+    @property
+    def is_compiled(self) -> bool:
+        """Whether :meth:`bind` has a loop."""
+        return self.scorer.kernels is not None
+
+    def bind(self, rows: Any, program: Program, sender_of: I32, time_of: Any) -> BoundKernel:
+        """Return the compiled loop over tasks of a program, and its arguments after the tasks."""
+        kernels, known = self.scorer.kernels, self._bundled
+        assert kernels is not None
+        if known[0] is not program or known[1] is not rows or known[2] is not sender_of:
+            # a new plan; several threads may see it
+            known = (program, rows, sender_of, self._bundle(rows, program, sender_of, time_of))
+            self._bundled = known
+        bound: BoundKernel = known[3]
+        return bound
+
+    def _bundle(self, rows: Any, program: Program, sender_of: I32, time_of: Any) -> BoundKernel:
         from gossiprec.adversaries.attacks.individual_kernels import Receptions, specialise_kernels
 
-        kernels = self.scorer.kernels
+        kernels, targets = self.scorer.kernels, self.targets
         assert kernels is not None
-        program, rows, view, columns, known = self._bundled
-        if program is not raw.program or rows is not raw.rows:  # a new plan; several threads may see it
-            view, columns, known = flat_view(raw.rows), TaskColumns.of(raw.program), self._bundle()
-            self._bundled = (raw.program, raw.rows, view, columns, known)
-        seen = Receptions(view, raw.tasks, columns, sender_of, time_of)
-        specialise_kernels(type(kernels)).observe_individuals(seen, self._hides, *known, kernels.sizes)
-
-    def _bundle(self) -> tuple[Any, ...]:
-        """Return the arguments of compiled loops that follow the deliveries."""
-        targets = self.targets
+        seen = Receptions(flat_view(rows), TaskColumns.of(program), sender_of, time_of, self.latest)
         context = next(iter(targets.kept_items.contexts.values()), NO_CONTEXT)
         queries = AdversaryQueries(
             targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights, *self.codes
         )  # fmt: skip
-        return queries, self.kernel_memory(), self.fictive.kernel_state(), self.fictive.recipe(), self.latest
+        fictive = self.fictive.kernel_state(), self.fictive.recipe()
+        arguments = (seen, self._hides, queries, self.kernel_memory(), *fictive, kernels.sizes)
+        return specialise_kernels(type(kernels)).observe_individuals, arguments
 
     def kernel_memory(self) -> ObserverMemory:
         """Return the memory for compiled loops."""

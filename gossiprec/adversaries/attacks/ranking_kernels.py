@@ -118,7 +118,8 @@ def rank_by_membership(scores, victims, offsets, items, n_targets, thresholds, l
 class PoolReceptions(NamedTuple):
     """Deliveries to pools: a message brings its sender's version, in row `row` of the flat `rows`.
 
-    `keys` round float16, and are empty for float32.
+    Of all pool deliveries of a plan, ``places[k]`` of those before number k are meant. `keys` round float16, and are
+    empty for float32.
     """
 
     rows: Any
@@ -127,6 +128,7 @@ class PoolReceptions(NamedTuple):
     message: Any
     sender_of: Any
     keys: Any
+    places: I64
 
 
 class PoolMemory(NamedTuple):
@@ -139,17 +141,17 @@ class PoolMemory(NamedTuple):
 
 
 @kernel
-def blend_rows(seen, hides, pools, begin, n, width):
-    """Blend deliveries into the pools' memory, the first `n` columns; the first delivery of a pair is copied.
+def blend_rows(low, high, seen, hides, pools, begin, n, width):
+    """Blend deliveries ``low .. high - 1`` into the pools' memory, `n` columns; the first one of a pair is copied.
 
     The user part of a victim that hides it, everything before `begin`, is not read. A coordinator's model is no
     victim's.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    rows, row, pool, message, sender_of, keys = seen
+    rows, row, pool, message, sender_of, keys, places = seen
     memory, momenta, met, changed = pools
     fresh, blended = np.empty(BLOCK, float32), np.empty(BLOCK, float32)
-    for s in range(len(row)):
+    for s in range(places[low], places[high]):
         victim = np.int64(sender_of[message[s]])
         if victim >= met.shape[1]:
             continue

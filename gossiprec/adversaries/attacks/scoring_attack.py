@@ -32,13 +32,14 @@ from gossiprec.adversaries.attacks.findings import (
     shortest_decimal,
 )
 from gossiprec.adversaries.attacks.individual_observers import IndividualObservers
-from gossiprec.adversaries.attacks.observations import KnownDeliveries, Observations
+from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
+from gossiprec.models.base.kernel_interface import BoundKernel
 from gossiprec.old_names import old_members
 
 
@@ -409,6 +410,17 @@ class ScoringAttack(Attack):
     def state_bytes(self) -> int:
         """Memory of the kept rows."""
         return self._observers.state_bytes
+
+    def bind(self, seen: Observations, places: I64) -> BoundKernel | None:
+        """Return the loop of the observers, if they are compiled and no subclass looks at the deliveries."""
+        own, raw, about = self._observers, seen.raw, seen.deliveries
+        if type(self).observe is not ScoringAttack.observe:
+            return None
+        if isinstance(raw, MergeDeliveries):
+            assert isinstance(own, IndividualObservers)
+            return own.bind(raw.rows, raw.program, about.sender, about.time) if own.is_compiled else None
+        assert isinstance(own, CoalitionObservers)
+        return own.bind(raw, seen.messages, about.sender, places) if own.only_blends else None
 
     def observe(self, seen: Observations) -> None:
         """Process the deliveries that single nodes merge, or that pools receive."""

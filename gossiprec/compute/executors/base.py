@@ -27,7 +27,7 @@ from gossiprec.federated import Recommender, overrides_method
 from gossiprec.measures.ranking import PADDING
 from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel
-from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.models.base.kernel_interface import BoundKernel, ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.old_names import old_members
@@ -156,6 +156,10 @@ class Executor(ABC):
 
     def warm_up_scores(self) -> None:  # noqa: B027
         """Do the slow one-time work of scoring, for an executor that never trains."""
+
+    def bind(self, program: Program) -> BoundKernel | None:
+        """Return the kernel that does all of :meth:`run` for a program, and its arguments after the tasks, or None."""
+        return None
 
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:

@@ -14,7 +14,7 @@ from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.local_update import NodeSettings, TrainingMode, TrainingSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.models.base import Layout, Model
-from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.models.base.kernel_interface import BoundKernel, ScoreQuery
 from gossiprec.numerics.flat_ops import finite_rows
 
 
@@ -89,6 +89,14 @@ class FusedExecutor(Executor):
             trains = (program.update[tasks] >= 0) & ~program.refused[tasks]
             some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
             self.kernels.train_in_way(kind.kernel_name, program, some)
+
+    def bind(self, program: Program) -> BoundKernel | None:
+        """Return the model's kernel if it does all, and nothing of the model or of the executor replaces it."""
+        kernels = type(self.kernels)
+        owner = next(kind for kind in kernels.__mro__ if "merge_and_train" in vars(kind))
+        if self._apart or "bind" not in vars(owner) or type(self).run is not FusedExecutor.run:
+            return None
+        return self.kernels.bind(program, program.update) if kernels.merges_by_performance else None
 
     def resolve_performance_weights(self, program: Program, tasks: I64) -> None:
         """Set the weights of merges by performance, compiled if the model has kernels for it."""

@@ -41,6 +41,7 @@ from gossiprec.emulation.assembly.components import RunComponents, choose_advers
 from gossiprec.emulation.assembly.user_groups import AttributeKnowledge
 from gossiprec.emulation.assembly.virtual_nodes import PieceView, VirtualNodes, join_views
 from gossiprec.models import BlockRole
+from gossiprec.models.base.kernel_interface import BoundKernel
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs.checkpoint_state import Stateful
 
@@ -161,6 +162,7 @@ class AttackHook(DeliveryHook):
         self.others: list[AttackHook] = []
         self._about = self._by_id = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
+        self._hides_nodes, self.reads_pools = False, self._n_pools > 0
         self._shown: tuple[Any, ...] = (None,) * 5
         self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
@@ -183,6 +185,10 @@ class AttackHook(DeliveryHook):
         finally:
             thread = get_ident()
             self._spent[thread] = self._spent.get(thread, 0.0) + time.perf_counter() - begin
+
+    def count_seconds(self, seconds: float) -> None:
+        """Count time that a bound kernel took."""
+        self._spent[get_ident()] = self._spent.get(get_ident(), 0.0) + seconds
 
     @property
     def seconds(self) -> float:
@@ -213,6 +219,7 @@ class AttackHook(DeliveryHook):
     def hide_node(self, node: int) -> None:
         """Hide from the attack the models that a node receives; :meth:`show_model` shows others in their place."""
         self._own[node] = self._sees_all = False
+        self._hides_nodes = True
         self.pools = [pool[:0] if node in pool else pool for pool in self.pools]
 
     def show_neighbour_mean(self, node: int, messages: I32, model: F32, own: F32) -> None:
@@ -271,6 +278,23 @@ class AttackHook(DeliveryHook):
             if self._piece is not None:
                 raw = self._piece.select(raw)
             self.timed_call(self.attack.observe, Observations(raw, *self._about))
+
+    @property
+    def _is_bindable(self) -> bool:
+        """Whether the attack sees all deliveries to its nodes as they are stored."""
+        changes = (self._copies, self._views, self._piece, self._weigh, self._hides_nodes)
+        return not any(changes) and type(self).observe is AttackHook.observe
+
+    def bind_merges(self, rows: F32, program: Program) -> BoundKernel | None:
+        """Return the attack's compiled loop over the tasks of a program, if it has one."""
+        seen = Observations(MergeDeliveries(rows, program, np.zeros(0, np.int64)), *self._about)
+        return self.attack.bind(seen, np.zeros(0, np.int64)) if self._is_bindable else None
+
+    def bind_pools(self, rows: F32, pool_deliveries: PoolDeliveries) -> BoundKernel | None:
+        """Return the attack's compiled loop over pool deliveries, if it has one."""
+        _, places, pool, row, message = self._deliveries_to_own_pools(pool_deliveries)
+        seen = Observations(GroupDeliveries(rows, pool, row), *self._about, message)
+        return self.attack.bind(seen, places) if self._is_bindable else None
 
     def with_seen_weights(self, program: Program, tasks: I64) -> Program:
         """Return the program with the merge weights that the attack sees."""

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.old_names import forward, old_members, without_last_argument
 
+BoundKernel: TypeAlias = tuple[Any, tuple[Any, ...]]
+"""A kernel, and its arguments after the leading ones that differ between calls."""
 NO_CONTEXT = np.zeros(0, np.int32)
 
 FIT_STEPS, FIT_RATE, FIT_NEGATIVES = 30, 0.01, 4
@@ -335,6 +337,10 @@ class ModelKernels(ABC):
     @abstractmethod
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave: merges, then local updates number ``update_numbers[task]``, none if it is -1."""
+
+    def bind(self, program: Any, update_numbers: I32) -> BoundKernel | None:
+        """Return the kernel that does all of :meth:`merge_and_train`, and its arguments after the tasks, or None."""
+        return None
 
     def score_performance(self, program: Any, tasks: I64) -> None:
         """Compute merge weights by performance, as :meth:`Executor.resolve_performance_weights`."""

@@ -10,6 +10,7 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.dp_sgd_kernels import PrivacySettings, specialise_private
 from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
+    BoundKernel,
     ModelKernels,
     Samples,
     ScoreQuery,
@@ -38,7 +39,7 @@ class GMFKernels(ModelKernels):
         super().__init__(work)
         judged = work.candidates
         self._lists = None if judged is None else ValidationLists(judged.offsets, judged.values)
-        self._bundled: tuple[Any, ...] = (None, None, None, (), None)
+        self._bundled: tuple[Any, ...] = (None,) * 4
 
     @classmethod
     def missing_feature(cls, training: Any, storage: str, ways: frozenset[str], layout: Layout) -> str | None:
@@ -47,13 +48,19 @@ class GMFKernels(ModelKernels):
 
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave: all merges, including those by performance, and plain local updates."""
-        known, updates, rows, arguments, run = self._bundled
-        if known is not program or updates is not update_numbers or rows is not self.work.arena.rows:
+        run, arguments = self.bind(program, update_numbers)
+        run(tasks, *arguments)
+
+    def bind(self, program: Any, update_numbers: I32) -> BoundKernel:
+        """Return the loop over tasks, and its arguments for a plan."""
+        known, rows = self._bundled, self.work.arena.rows
+        if known[0] is not program or known[1] is not update_numbers or known[2] is not rows:
             run = specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)
             arguments = TaskColumns.of(program, update_numbers), *self._training(), self._lists, None
             # a new plan; several threads may see it
-            self._bundled = (program, update_numbers, self.work.arena.rows, arguments, run)
-        run(tasks, *arguments)
+            self._bundled = known = (program, update_numbers, rows, (run, arguments))
+        bound: BoundKernel = known[3]
+        return bound
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
         """Run local updates with a drift penalty, or with clipped samples and noise."""
