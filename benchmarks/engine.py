@@ -2,7 +2,7 @@
 
 One process, MovieLens-100k shape, the main job (all nodes as single observers, three coalitions, log), shortened::
 
-    python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2] [--network full]
+    python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2] [--network full] [--processor]
 
 prints one JSON line. The three are measured in turn, several times; medians.
 
@@ -12,8 +12,11 @@ prints one JSON line. The three are measured in turn, several times; medians.
 - ``kernel_per_s``: only the compiled kernels on the same work (the same local epochs, merges and observations, all in
   memory), without engine, waves, log or evaluation.
 - ``training_kernel_per_s``: only the local epochs, without merges and observers.
+- ``waves_per_s``: the kernels on the same work wave by wave, as a run calls them; what a run does besides is the rest.
 - ``speedup`` = emulator / naive; ``fraction_of_bound`` = emulator / kernel; ``engine_share``: part of the emulator's
   wall time in SimPy, planning and bookkeeping.
+
+With ``--processor`` and one thread all times are processor time, for a machine that is busy with other work.
 
 With ``--network full`` the emulator runs with lognormal latencies, bandwidth shared at both ends, loss, and nodes that
 go offline and return (a fifth is offline at any time); the plain network is measured for comparison:
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -39,6 +43,7 @@ from gossiprec.compute.executors import ExecutorContext
 from gossiprec.compute.executors.tensors import table_views, to_tensor
 from gossiprec.compute.local_update import draw_order
 from gossiprec.compute.plan.program import ExecutionPlan, Program
+from gossiprec.compute.waves import FiniteCheck, WaveOptions, WaveRunner
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.scenario import Scenario, load_scenario
 
@@ -100,6 +105,17 @@ def bare(prepared: PreparedRun, plans: list[ExecutionPlan], *, training_only: bo
     return epochs
 
 
+def in_waves(prepared: PreparedRun, plans: list[ExecutionPlan]) -> int:
+    """Run the plans as a run does: all threads end a wave before the next one."""
+    check = FiniteCheck(prepared.executor)
+    runner = WaveRunner(
+        prepared.executor, prepared.meters, WaveOptions(prepared.threads, wave_size=None, check=check)
+    )
+    for plan in plans:
+        runner.run(plan)
+    return sum(int((plan.program.update >= 0).sum()) for plan in plans)
+
+
 def _training_of(program: Program) -> Program:
     """Return the local updates of a program in place, without their merges."""
     none = np.zeros(len(program.node) + 1, np.int64)
@@ -136,7 +152,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--network", choices=["plain", "full"], default="plain")
+    parser.add_argument("--processor", action="store_true")
     options = parser.parse_args()
+    if options.processor:
+        time.perf_counter = time.process_time
     torch.set_num_threads(1)
     settings = [
         f"protocol.wakes={options.wakes}",
@@ -166,11 +185,13 @@ def main() -> None:
                 found["plain_share"].append(share)
                 found["plain_seconds"].append(seconds)
             found["kernel"].append(rate(lambda: bare(prepared, plans, training_only=False)))
+            found["waves"].append(rate(lambda: in_waves(prepared, plans)))
             found["training"].append(rate(lambda: bare(prepared, plans, training_only=True)))
     emit(
         naive_per_s=median(found["naive"]),
         emulator_per_s=median(found["emulator"]),
         kernel_per_s=median(found["kernel"]),
+        waves_per_s=median(found["waves"]),
         training_kernel_per_s=median(found["training"]),
         speedup=median([e / n for e, n in zip(found["emulator"], found["naive"], strict=True)]),
         fraction_of_bound=median([e / k for e, k in zip(found["emulator"], found["kernel"], strict=True)]),

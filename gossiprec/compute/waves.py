@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -300,6 +301,7 @@ class WaveRunner:
             or executor.store.is_mapped
             or self._run_tasks != executor.run
             or is_plain()
+            or os.name != "posix"
         ):
             return None
         rows = executor.work.arena.rows

@@ -163,7 +163,7 @@ class AttackHook(DeliveryHook):
         self._about = self._by_id = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
         self._hides_nodes, self.reads_pools = False, self._n_pools > 0
-        self._shown: tuple[Any, ...] = (None,) * 5
+        self._of_plan: tuple[Any, ...] = (None,) * 5
         self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
@@ -283,7 +283,8 @@ class AttackHook(DeliveryHook):
     def _is_bindable(self) -> bool:
         """Whether the attack sees all deliveries to its nodes as they are stored."""
         changes = (self._copies, self._views, self._piece, self._weigh, self._hides_nodes)
-        return not any(changes) and type(self).observe is AttackHook.observe
+        own, kind = (AttackHook.observe, AttackHook.observe_pools), type(self)
+        return not any(changes) and (kind.observe, kind.observe_pools) == own
 
     def bind_merges(self, rows: F32, program: Program) -> BoundKernel | None:
         """Return the attack's compiled loop over the tasks of a program, if it has one."""
@@ -315,9 +316,9 @@ class AttackHook(DeliveryHook):
         """Show the attack the pool deliveries ``first .. last - 1``."""
         if not self._n_pools:
             return
-        known, places, pool, row, message = self._shown
+        known, places, pool, row, message = self._of_plan
         if known is not pool_deliveries:  # a new plan; several threads may see it
-            self._shown = known, places, pool, row, message = self._deliveries_to_own_pools(pool_deliveries)
+            self._of_plan = known, places, pool, row, message = self._deliveries_to_own_pools(pool_deliveries)
         mine = slice(*(places[[first, last]].tolist()))
         if mine.start < mine.stop:
             raw, message = GroupDeliveries(rows, pool[mine], row[mine]), message[mine]
