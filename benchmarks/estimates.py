@@ -76,14 +76,13 @@ def trial(name: str, folder: Path, rates: Path) -> dict[str, Any]:
     found = gossiprec(*scenario, "--dry-run", rates=rates)["seconds"]
     summary = gossiprec(*scenario, "--no-plots", "--quiet", rates=rates)
     true = summary["wall_seconds"] - summary["seconds"].get("compile", 0.0)
-    low, high = (found["low"], found["high"]) if found else (float("nan"),) * 2
     return {
         "scenario": name,
         "estimate": found and found["seconds"],
-        "low": low,
-        "high": high,
+        "low": found and found["low"],
+        "high": found and found["high"],
         "true": true,
-        "inside": low <= true <= high,
+        "inside": bool(found) and found["low"] <= true <= found["high"],
         "processor": summary["processor_seconds"],
         "load": load,
     }
@@ -113,7 +112,7 @@ def main() -> None:
         inside=sum(each["inside"] for each in found),
         of=len(found),
         without_estimate=len(found) - len(widths),
-        median_width=median(widths) if widths else float("nan"),
+        median_width=median(widths) if widths else None,
         true_seconds=sum(each["true"] for each in found),
         cores=os.cpu_count(),
     )

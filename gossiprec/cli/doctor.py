@@ -20,6 +20,9 @@ MAIN_JOB_BYTES = 2_400 * 2**20
 _EXTRA = re.compile(r"([\w.-]+)[^;]*;.*\bextra == ['\"]([\w-]+)['\"]")
 """A requirement of an extra: the package and the extra's name."""
 
+BUSY = 1.5
+"""Processes per core above which the machine is busy."""
+
 
 @click.command()
 @JSON
@@ -58,7 +61,7 @@ def examine() -> dict[str, Any]:
         "gossiprec": f"{__version__}, in {Path(__file__).parents[1]}",
         "python": f"{sys.version.split()[0]}, {sys.executable}",
         "processor": processor_name(),
-        "cores": f"{cores} usable, {present} present",
+        "cores": f"{cores} usable, {present} present{_examine_load(cores, advice)}",
         "memory": f"{_gib(memory)} available within the limits of groups and ulimit",
         "disk": f"{_gib(shutil.disk_usage(Path()).free)} free in {Path().resolve()}",
         "kernels": _examine_kernels(advice),
@@ -66,6 +69,19 @@ def examine() -> dict[str, Any]:
         **_examine_extras(),
         "advice": advice,
     }
+
+
+def _examine_load(cores: int, advice: list[str]) -> str:
+    """Return the number of processes that used the cores or waited for them, if the system has it."""
+    try:
+        load = os.getloadavg()[0]
+    except (OSError, AttributeError):
+        return ""
+    if load > BUSY * cores:
+        advice.append(
+            f"{load:.1f} processes shared {cores} cores in the last minute; runs are faster without the others"
+        )
+    return f", load {load:.1f} in the last minute"
 
 
 def _gib(size: int) -> str:

@@ -43,6 +43,11 @@ def test_the_doctor_names_what_is_there(found, capsys):
 def test_the_doctor_advises_against_each_thing_that_is_slow(found, monkeypatch):
     slow = found(usable_cores=1, available_bytes=2**30, why_untrusted="other users can write to /cache")
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for load in (1.5, 9.0):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        facts = found(usable_cores=2)
+        assert f"load {load} in the last minute" in facts["cores"]
+        assert any("processes shared 2 cores" in words for words in facts["advice"]) is (load > 3)
     monkeypatch.setenv("GOSSIPREC_PLAIN_NUMBA", "0")
     words = " ".join(found(usable_cores=1)["advice"])
     assert "1 of 8 cores" in words

@@ -237,7 +237,7 @@ def test_models_of_chosen_reports_serve_measures_but_no_observers(chosen, finish
     assert len(read.metrics["value"]) < len(rows)
     with pytest.raises(LogError, match="cda needs messages; expected keep: versions, at all reports"):
         observe(chosen, LATER, stored=True)
-    with pytest.raises(LogError, match=r"no versions; expected a run with evaluate.keep"):
+    with pytest.raises(LogError, match=r"found no stored versions; expected a run with evaluate.keep"):
         observe(finished, measures, stored=True)
     file = tmp_path / "more.yaml"
     file.write_text(json.dumps(measures))

@@ -82,16 +82,14 @@ def stored_versions(run: Run, scenario: Scenario, *, stored: bool | None) -> Ver
         return None
     found, why = any(run.path.glob(run_files.VERSIONS)), None
     if not found:
-        why = "no versions; expected a run with evaluate.keep"
+        why = "no stored versions; expected a run with evaluate.keep"
     elif not has_all and scenario.observers:
         names = ", ".join(choice.name for choice in scenario.observers)
-        why = (
-            f"the models of some reports, but {names} needs messages; expected keep: versions, at all reports"
-        )
+        why = f"models of some reports only, but {names} needs messages; expected keep: versions, at all reports"
     elif not has_all and scenario.stop:
-        why = "the models of some reports, but the run was ended by a rule; expected keep: versions, at all reports"
+        why = "models of some reports only, but the run was ended by a rule; expected keep: versions, at all reports"
     if why is None:
         return VersionReader(run.path, trained=has_all)
     if stored:
-        raise LogError(f"{run.path}: stored are {why}; run the scenario again: --replay")
+        raise LogError(f"{run.path}: found {why}; run the scenario again: --replay")
     return None
