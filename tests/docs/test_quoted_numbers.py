@@ -230,11 +230,11 @@ def test_numbers_of_a_table_are_those_of_its_file(table):
     assert list(faults(table)) == []
 
 
-def spreads(file):
-    """Return mean and half of the interval of each line of a file, and of differences along a row or a column."""
+def spreads(file, differences):
+    """Return mean and half of the interval of each line of a file, or of differences along a row or a column."""
     found = {key: {seed: values[0] for seed, values in by.items()} for key, by in measured(file).items()}
-    groups = [list(by.values()) for by in found.values()]
-    for one, two in itertools.permutations(found, 2):
+    groups = [] if differences else [list(by.values()) for by in found.values()]
+    for one, two in itertools.permutations(found, 2) if differences else ():
         if sum(a != b for a, b in zip(one, two, strict=True)) == 1:
             seeds = found[one].keys() & found[two].keys()
             groups.append([found[one][seed] - found[two][seed] for seed in seeds])
@@ -242,24 +242,20 @@ def spreads(file):
 
 
 IN_FULL = [DOCS / "who_learns_what.md", *sorted((DOCS / "studies").glob("*.md"))]
-"""Pages of which sentences quote nothing but their own files."""
+"""Pages of which sentences quote nothing but their own files; differences have a sign."""
 
 
-@pytest.mark.parametrize(
-    "page", [one for one in IN_FULL if one in {table.page for table in MAPPED}], ids=lambda one: one.stem
-)
+@pytest.mark.parametrize("page", sorted({one.page for one in MAPPED} & {*IN_FULL}), ids=lambda one: one.stem)
 def test_intervals_in_sentences_are_those_of_the_files(page):
-    known = [
-        pair for file in {one.source["file"] for one in MAPPED if one.page == page} for pair in spreads(file)
-    ]
     text = re.sub(r"(?m)^ *\|.*$", "", page.read_text())
-    for told in re.findall(r"([+-]?\d*\.?\d+)\s±\s(\d*\.?\d+)", text):
-        wide = [0.51 * unit_of(one) for one in told]
-        near = [
-            abs(abs(mean) - abs(float(told[0]))) <= wide[0] and abs(size - float(told[1])) <= wide[1]
-            for mean, size in known
-        ]
-        assert any(near), told
+    for sign, number, size in re.findall(r"([+-]?)(\d*\.?\d+)\s±\s(\d*\.?\d+)", text):
+        files = {one.source["file"] for one in MAPPED if one.page == page}
+        known = [pair for file in files for pair in spreads(file, bool(sign))]
+        assert any(
+            abs(mean - float(sign + number)) <= 0.51 * unit_of(number)
+            and abs(wide - float(size)) <= 0.51 * unit_of(size)
+            for mean, wide in known
+        ), f"{sign}{number} ± {size}"
 
 
 def test_every_row_of_a_file_is_quoted():
