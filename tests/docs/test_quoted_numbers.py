@@ -232,7 +232,11 @@ def test_numbers_of_a_table_are_those_of_its_file(table):
 
 def spreads(file, differences):
     """Return mean and half of the interval of each line of a file, or of differences along a row or a column."""
-    found = {key: {seed: values[0] for seed, values in by.items()} for key, by in measured(file).items()}
+    found = {
+        (*key, part): {seed: values[part] for seed, values in by.items()}
+        for key, by in measured(file).items()
+        for part in range(len(next(iter(by.values()))))
+    }
     groups = [] if differences else [list(by.values()) for by in found.values()]
     for one, two in itertools.permutations(found, 2) if differences else ():
         if sum(a != b for a, b in zip(one, two, strict=True)) == 1:
