@@ -261,27 +261,32 @@ def test_shilling_trains_like_a_client_that_has_the_targets_or_dislikes_them(pro
     assert set(np.flatnonzero(again.any(axis=1))) == set(np.flatnonzero(found.any(axis=1)))
 
 
-def test_an_adaptive_poisoner_stays_where_clients_are():
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_adaptive_poisoner_stays_where_clients_are(sign):
     items = versions(1)[0]
-    honest, parts = [], {}
+    honest, users, parts = [], [], {}
 
     def kept(context, sent, user, samples):
         slope, found = client_gradient(context, sent, user, samples)
         rows = np.zeros((N_ITEMS, DIM))
         rows[found.items] = found.rows
         honest.append(rows[TARGETS])
+        users.append(user.ravel())
         return slope, found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gossiprec.adversaries.poisoners.adaptive.client_gradient", kept)
         for evades in ("range", "norm", "similarity"):
             how = {"evades": evades, "clients": 4, "items": 3, "std": 0.5, "deviations": 0.5}
-            parts[evades] = Player("adaptive", **how).push(items)[TARGETS]
+            parts[evades] = Player("adaptive", sign, **how).push(items)[TARGETS]
     clients = np.array(honest[:4])
     assert (np.abs(clients).sum(axis=2) > 0).all()  # all have the targets among their negatives
     off = (parts["range"] - clients.mean(axis=0)) / clients.std(axis=0)
     np.testing.assert_allclose(np.abs(off), 0.5, rtol=1e-4)
     assert (np.sign(off) == np.sign(parts["norm"])).all()
+    scores = np.array(users[:4]) @ items[TARGETS].T
+    aim = -sign * sigmoid(-sign * scores).T @ np.array(users[:4])
+    assert (np.sign(off) == np.sign(aim)).all()
     lengths = np.median(np.linalg.norm(clients, axis=2), axis=0)
     for evades in ("norm", "similarity"):
         np.testing.assert_allclose(np.linalg.norm(parts[evades], axis=1), lengths, rtol=1e-4)
