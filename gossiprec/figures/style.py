@@ -89,15 +89,19 @@ class LineStyle:
     color: str
     dashes: Any
     marker: str
+    is_open: bool = False
+    """Whether its marks are not filled."""
 
     def kwargs(self) -> dict[str, Any]:
         """Return the keyword arguments of ``Axes.plot``."""
+        edge, face, width = (self.color, "white", 1.0) if self.is_open else ("white", self.color, 0.5)
         return {
             "color": self.color,
             "linestyle": self.dashes,
             "marker": self.marker,
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.5,
+            "markeredgecolor": edge,
+            "markerfacecolor": face,
+            "markeredgewidth": width,
         }
 
 
@@ -226,7 +230,9 @@ def label_ends(
             axes.plot((x, 1), (y, y), color=end.style.color, linestyle=":", **look)
             axes.plot((1, 0.2 + 0.8 * beyond), (y, place), color=end.style.color, **look)
         else:  # it ended before others: no leader across empty space
-            axes.plot((1 + beyond) / 2, place, **{**end.style.kwargs(), **look})
+            axes.plot(
+                (1 + beyond) / 2, place, **{**end.style.kwargs(), "markeredgecolor": end.style.color, **look}
+            )
         axes.text(beyond, place, end.name, transform=axes.transAxes, va="center", color="0.1")
 
 

@@ -173,8 +173,9 @@ def test_a_front_names_points_that_others_beat(tmp_path):
     (axes,) = figure.axes
     texts = [text.get_text() for text in axes.texts]
     assert sum("fanout" in text for text in texts) == 6
-    beaten = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    assert len(beaten) >= 2
+    beaten = [line.get_marker() for line in axes.lines if line.get_markerfacecolor() == "white"]
+    assert len(beaten) >= 4
+    assert all(beaten.count(mark) % 2 == 0 for mark in beaten)  # a point, and its mark beside its name
 
 
 def test_where_guessing_varies_lines_are_multiples_of_it(tmp_path):

@@ -118,6 +118,8 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     ]
     if bands and max(bands) < NARROW:
         caption += " The bands are narrower than the lines."
+    if any(curve.series and curve.level.mark for part in parts for curve in level_curves(part)):
+        caption += " A line with open marks is the upper bound of the line with its colour."
     beside = (style.TITLE_LINE_IN + 0.12) * max(
         style.wrap_axis_label(p.unit, PANEL_IN).count("\n") for p in parts
     )

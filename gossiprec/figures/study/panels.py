@@ -471,15 +471,10 @@ def legend_handles(
     ]
     for level in dict.fromkeys(curve.level for curve in drawn):
         flat = all(curve.is_flat and curve.series is None for curve in drawn if curve.level == level)
-        found.append(
-            Line2D(
-                [],
-                [],
-                label=level.words,
-                color=style.GREY,
-                **level_handle(level, is_line=flat or not in_rows),
-            )
-        )
+        owners = {curve.series for curve in drawn if curve.level == level}
+        color = looks[str(*owners)].color if len(owners) == 1 and None not in owners else style.GREY
+        handle = level_handle(level, is_line=flat or not in_rows)
+        found.append(Line2D([], [], label=level.words, color=color, **handle))
     return found
 
 

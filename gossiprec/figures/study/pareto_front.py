@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -197,7 +197,8 @@ def _hull(limits: Sequence[tuple[float, float]], quantity: Quantity) -> tuple[fl
 
 
 def _look(table: StudyTable, spot: ParetoPoint, by: str | None) -> style.LineStyle:
-    return style.line_style(table.axis_values(by).index(spot.point[table.axis_index(by)]) if by else 0)
+    look = style.line_style(table.axis_values(by).index(spot.point[table.axis_index(by)]) if by else 0)
+    return replace(look, is_open=not spot.is_unbeaten)
 
 
 def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str | None) -> None:
@@ -206,8 +207,13 @@ def _points(axes: Axes, table: StudyTable, spots: Sequence[ParetoPoint], by: str
         u, a = spot.utility, spot.attack
         axes.plot([u.low, u.high], [a.mean, a.mean], color=look.color, linewidth=0.7, alpha=0.6)
         axes.plot([u.mean, u.mean], [a.low, a.high], color=look.color, linewidth=0.7, alpha=0.6)
-        face = look.color if spot.is_unbeaten else "white"
-        axes.plot(u.mean, a.mean, look.marker, color=look.color, markerfacecolor=face, markersize=5.0)
+        marks = {
+            "linestyle": "none",
+            "markersize": 5.0,
+            "markeredgecolor": look.color,
+            "markeredgewidth": 1.0,
+        }
+        axes.plot(u.mean, a.mean, **{**look.kwargs(), **marks})
     best = [spot for spot in spots if spot.is_unbeaten]
     axes.step(
         [s.utility.mean for s in best], [s.attack.mean for s in best],
