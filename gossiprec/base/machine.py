@@ -164,9 +164,11 @@ class ThreadPool:
             return True
         if not self._at_work.acquire(blocking=False):
             return False
-        # the caller's context holds in all threads, above all the setting that forbids compiling
-        waiting = [self._others.submit(copy_context().run, job, part) for part in range(1, parts)]
+        waiting = []
         try:
+            for part in range(1, parts):
+                # the caller's context holds in all threads, above all the setting that forbids compiling
+                waiting.append(self._others.submit(copy_context().run, job, part))
             job(0)
         finally:
             try:

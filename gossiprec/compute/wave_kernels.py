@@ -7,6 +7,7 @@ arguments that are unpacked once per plan.
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ ARRIVED, BEGUN, STOP, FAILED, GATE = 0, 16, 32, 48, 64
 """Places in a gate, each in a line of the cache of its own, and its size: the number of arrivals at waves; whether the
 threads have begun or given up; the wave after which they stop, plus 1; whether a kernel failed."""
 YES, NO = 1, 2
-POLLS, YIELDS, PATIENCE = 1000, 20, 200_000
+POLLS, YIELDS, PATIENCE = 1000, 20, 20_000
 """Looks of a thread that waits until it lets others run between two looks; further looks after which it sleeps;
 and looks after which it gives up, before the first wave."""
 NAP_US = 50
@@ -137,7 +138,14 @@ class Lanes:
         Addresses and arguments of the kernels, as for :func:`run_waves`.
     kernels : tuple
         What the addresses belong to, kept while they are in use.
+
+    Attributes
+    ----------
+    compiling_seconds : float
+        Time in which the loop was compiled, or loaded, for these kernels.
     """
+
+    compiling_seconds = 0.0
 
     def __init__(self, shares: Shares, calls: tuple[Any, ...], kernels: tuple[Any, ...]) -> None:
         self._shares, self._calls, self._kernels = shares, calls, kernels
@@ -166,7 +174,9 @@ class Lanes:
             for group, before in zip(bound, leading, strict=True)
         )
         lanes = cls(shares, calls, bound)
+        begin = time.perf_counter()
         run_waves.compile(tuple(map(run_waves.typeof_pyval, lanes._arguments(0, 0, 0, *lanes._records()))))
+        lanes.compiling_seconds = time.perf_counter() - begin
         return lanes
 
     def _records(self) -> tuple[I64, I64]:
@@ -192,13 +202,14 @@ class Lanes:
         gate, spent = self._records()
 
         def run_share(part: int) -> None:
-            reached[part] = run_waves(*self._arguments(first, last, part, gate, spent))
+            try:
+                reached[part] = run_waves(*self._arguments(first, last, part, gate, spent))
+            except BaseException:  # such as Ctrl-C before the call: the others need not wait
+                if gate[BEGUN] == 0:
+                    gate[BEGUN] = NO
+                raise
 
-        try:
-            threads.run_together(run_share, parts)
-        except BaseException:
-            gate[BEGUN] = NO
-            raise
+        threads.run_together(run_share, parts)
         if gate[FAILED]:
             raise MemoryError("a compiled loop over tasks failed; expected memory for its working arrays")
         each = 1e-9 * spent.sum(axis=0)

@@ -227,7 +227,9 @@ class WaveRunner:
     Attributes
     ----------
     bookkeeping_seconds : float
-        Time in which the calling thread neither computed nor waited for computations.
+        Time in which the calling thread neither computed, compiled nor waited for computations.
+    compiling_seconds : float
+        Time in which the loop over waves was compiled.
     """
 
     def __init__(self, executor: Executor, watchers: Sequence[DeliveryHook], options: WaveOptions) -> None:
@@ -240,7 +242,7 @@ class WaveRunner:
         self._threads = options.threads if executor.parallel else ThreadPool(1)
         self._width = 1 if executor.threads_internally else self._threads.size
         self._wave_size = options.wave_size
-        self.bookkeeping_seconds = 0.0
+        self.bookkeeping_seconds, self.compiling_seconds = 0.0, 0.0
         self._busy = 0.0
 
     def run(self, plan: ExecutionPlan) -> None:
@@ -275,6 +277,8 @@ class WaveRunner:
             lanes = Lanes.of(plan, self._width, bound, checks=self._check is not None)
         except KernelNotCachedError:
             return 0
+        self.compiling_seconds += lanes.compiling_seconds
+        self._busy += lanes.compiling_seconds
         while done < end:
             begin = time.perf_counter()
             reached, seconds = lanes.run(self._threads, done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from gossiprec.compute.waves import NotFiniteError
 from gossiprec.native.numba_support import is_plain
 
 SMOKE = yaml.safe_load((Path(__file__).resolve().parents[2] / "scenarios" / "smoke.yaml").read_text())
+DEADLINE_S = 60.0
 pytestmark = pytest.mark.skipif(is_plain(), reason="the plain path has no compiled loop over waves")
 
 
@@ -49,6 +51,7 @@ def plain(tmp_path_factory):
     return bytes_of(tmp_path_factory.mktemp("plain") / "run")[:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_compiled_loop_gives_the_bytes_of_the_loop_in_python(
     plain, lanes, tmp_path, monkeypatch, threads
@@ -58,9 +61,10 @@ def test_the_compiled_loop_gives_the_bytes_of_the_loop_in_python(
     assert (log, tables) == plain
     assert len(lanes) > 5  # a plan of 48 updates and more is divided
     assert all(first < reached for first, reached, _ in lanes)
-    assert all(0 < seconds < summary["wall_seconds"] for seconds in summary["attack_seconds"].values())
+    assert all(seconds > 0 for seconds in summary["attack_seconds"].values())
 
 
+@pytest.mark.slow
 def test_a_hook_without_a_compiled_form_is_shown_everything_by_the_loop_in_python(
     lanes, plain, tmp_path, monkeypatch
 ):
@@ -69,6 +73,7 @@ def test_a_hook_without_a_compiled_form_is_shown_everything_by_the_loop_in_pytho
     assert not lanes
 
 
+@pytest.mark.slow
 def test_a_busy_pool_leaves_the_waves_to_the_loop_in_python(lanes, plain, tmp_path, monkeypatch):
     monkeypatch.setattr(ThreadPool, "run_together", lambda *about: False)
     assert bytes_of(tmp_path / "run")[:2] == plain
@@ -86,8 +91,28 @@ def test_the_compiled_loop_names_the_same_model_that_is_not_finite(lanes, tmp_pa
     assert lanes
 
 
-def test_threads_begin_together_or_give_up(monkeypatch):
-    """A thread that waits in vain for the others runs nothing, and one that comes later neither."""
+def test_an_interrupt_before_the_waves_lets_no_thread_wait(monkeypatch):
+    seen = []
+
+    def interrupted(shares, first, last, part, calls, gate, spent):
+        if part == 0:
+            raise KeyboardInterrupt
+        deadline = time.monotonic() + DEADLINE_S
+        while not gate[wave_kernels.BEGUN] and time.monotonic() < deadline:
+            time.sleep(0.001)
+        seen.append(int(gate[wave_kernels.BEGUN]))
+        return first
+
+    monkeypatch.setattr(wave_kernels, "run_waves", interrupted)
+    nothing, offsets = np.zeros(0, np.int64), np.zeros(3, np.int64)
+    shares = wave_kernels.Shares(nothing, offsets, offsets[:2], np.zeros(0, np.bool_), 2)
+    with pytest.raises(KeyboardInterrupt):
+        wave_kernels.Lanes(shares, ((), (), ()), ()).run(ThreadPool(2), 0)
+    assert seen == [wave_kernels.NO]
+
+
+def test_threads_begin_together_or_not_at_all():
+    """Two threads run all waves; one that comes after the others have given up runs nothing."""
     gate = np.zeros(wave_kernels.GATE, np.int64)
     shares = wave_kernels.Shares(
         np.zeros(0, np.int64), np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros(0, np.bool_), 2

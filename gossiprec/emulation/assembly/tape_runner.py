@@ -161,8 +161,13 @@ class TapeRunner:
 
     @property
     def bookkeeping_seconds(self) -> float:
-        """Time in which the calling thread neither computed nor waited for computations."""
+        """Time in which the calling thread neither computed, compiled nor waited for computations."""
         return self._runner.bookkeeping_seconds
+
+    @property
+    def compiling_seconds(self) -> float:
+        """Time in which kernels were compiled while segments were computed."""
+        return self._runner.compiling_seconds
 
     def run_segment(self, segment: TapeSegment) -> None:
         """Plan and compute a tape segment; afterwards every node's row is its current model.

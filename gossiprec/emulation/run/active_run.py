@@ -360,6 +360,11 @@ class ActiveRun:
         """Return the costs of this process and of the processes before it."""
         now, before = read_clocks(), self._earlier
         seconds = {**self._timed.seconds, "bookkeeping": self._tape_runner.bookkeeping_seconds}
+        if compiling := self._tape_runner.compiling_seconds:  # a part of "compute"
+            seconds |= {
+                "compile": seconds.get("compile", 0.0) + compiling,
+                "compute": seconds["compute"] - compiling,
+            }
         return RunCosts(
             rounds=self._rounds,
             simulating=before.simulating + now.wall - self._simulating,
