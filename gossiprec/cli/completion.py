@@ -31,6 +31,7 @@ class Bash(BashComplete):
     done
     if [[ $part == [=:] ]]; then part=; fi
     kept=${words[-1]%%"$part"}
+    if [[ $kept == --*=* ]]; then kept=${kept#*=}; fi
     while IFS= read -r line; do
         word=${line#*,}
         case ${line%%%%,*} in

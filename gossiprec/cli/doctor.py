@@ -61,7 +61,7 @@ def examine() -> dict[str, Any]:
         "gossiprec": f"{__version__}, in {Path(__file__).parents[1]}",
         "python": f"{sys.version.split()[0]}, {sys.executable}",
         "processor": processor_name(),
-        "cores": f"{cores} usable, {present} present{_examine_load(cores, advice)}",
+        "cores": f"{cores} usable, {present} present{_examine_load(present, advice)}",
         "memory": f"{_gib(memory)} available within the limits of groups and ulimit",
         "disk": f"{_gib(shutil.disk_usage(Path()).free)} free in {Path().resolve()}",
         "kernels": _examine_kernels(advice),
@@ -71,15 +71,15 @@ def examine() -> dict[str, Any]:
     }
 
 
-def _examine_load(cores: int, advice: list[str]) -> str:
-    """Return the number of processes that used the cores or waited for them, if the system has it."""
+def _examine_load(present: int, advice: list[str]) -> str:
+    """Return the number of processes that used the machine's cores or waited for them, if the system has it."""
     try:
         load = os.getloadavg()[0]
     except (OSError, AttributeError):
         return ""
-    if load > BUSY * cores:
+    if load > BUSY * present:
         advice.append(
-            f"{load:.1f} processes shared {cores} cores in the last minute; runs are faster without the others"
+            f"{load:.1f} processes shared {present} cores in the last minute; runs are faster without the others"
         )
     return f", load {load:.1f} in the last minute"
 
