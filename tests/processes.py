@@ -15,7 +15,7 @@ def forks():
     own, found = Path("/proc/self/cmdline").read_bytes(), set()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it may be gone by now
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            parent = int((process / "stat").read_bytes().rpartition(b")")[2].split()[1])
             if parent == os.getpid() and (process / "cmdline").read_bytes() in (own, b""):
                 found.add(int(process.name))
     return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pyarrow.parquet as pq
 import pytest
 
 from gossiprec.base.errors import LogError
+from gossiprec.figures.study import draw
 from gossiprec.figures.study.draw import differences_to_baseline
-from gossiprec.figures.study.estimates import AT_MOST, GUESSING, POPULARITY, collect_levels
+from gossiprec.figures.study.estimates import AT_MOST, GUESSING, POPULARITY, MeanEstimate, collect_levels
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.figures.style import house_style
@@ -194,3 +197,10 @@ def test_where_guessing_varies_lines_are_multiples_of_it(tmp_path):
     assert percent.get_ylabel().replace("\n", " ") == "highest attack accuracy (%)"
     with pytest.raises(LogError, match="--scale: found 'log'; expected one of auto, percent, guessing"):
         figure_of(tmp_path, x="fanout", y=SINGLE, scale="log")
+
+
+def test_the_height_of_a_band_is_that_on_its_axis():
+    scale = 0.85, 42.0
+    wide, below = MeanEstimate(1.3, 1.05, 1.55, 3), MeanEstimate(1.3, -0.1, 2.7, 3)
+    assert draw._height(wide, scale, is_log=False) < draw.NARROW < draw._height(wide, scale, is_log=True)
+    assert draw._height(below, scale, is_log=True) == math.inf

@@ -5,6 +5,7 @@ They read only the folder of a study: ``table.parquet`` and ``study.json``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,7 +115,10 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     looks, logarithmic = series_styles(parts), _log_scales(parts)
     scales = shared_limits(parts) | logarithmic
     bands = [
-        (e.high - e.low) / np.ptp(scales[part.unit]) for part in parts for e in part.estimates if e.n > 1
+        _height(e, scales[part.unit], is_log=part.unit in logarithmic)
+        for part in parts
+        for e in part.estimates
+        if e.n > 1
     ]
     if bands and max(bands) < NARROW:
         caption += " The bands are narrower than the lines."
@@ -158,8 +162,20 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     return figure
 
 
+def _height(band: MeanEstimate, scale: tuple[float, float], *, is_log: bool) -> float:
+    """Return the height of a band as a fraction of its axis."""
+    low, high, bottom, top = (
+        map(_log, (band.low, band.high, *scale)) if is_log else (band.low, band.high, *scale)
+    )
+    return (high - low) / (top - bottom)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
 def _log_scales(parts: Sequence[SeriesPanel]) -> dict[str, tuple[float, float]]:
-    """Return the ends of logarithmic scales, of multiples of guessing that differ much; they hold all levels."""
+    """Return the ends of logarithmic scales, of multiples of guessing that differ much, with room for all levels."""
     found = {}
     for unit in {part.unit for part in parts if TIMES in part.unit}:
         mine = [part for part in parts if part.unit == unit]
@@ -169,7 +185,8 @@ def _log_scales(parts: Sequence[SeriesPanel]) -> dict[str, tuple[float, float]]:
             levels = [
                 value for part in mine for curve in level_curves(part) for value in curve.places.values()
             ]
-            found[unit] = 0.85 * min(*means, 1.0), 1.2 * max(*ends, *levels)
+            lowest = min(value for value in (*means, *levels, 1.0) if value > 0)
+            found[unit] = 0.85 * lowest, 1.2 * max(*ends, *levels)
     return found
 
 
