@@ -164,7 +164,8 @@ def success(runs: Runs, cell: str) -> PerSeed:
 def demotion(runs: Runs, cell: str) -> PerSeed:
     """Return the exposure of targets that an attack takes, in percent of that under the same rule without it, by seed.
 
-    Without an attack it is the exposure: the percentage of users who are shown a target.
+    Without an attack it is the exposure: of the users without a target, the percentage who are shown it, mean over
+    targets.
     """
     *start, attack = cell.split("/")
     if attack == DEMOTE + NO_ATTACK:
@@ -193,7 +194,7 @@ def percent_of(
     rule: str,
     attack: str,
 ) -> PerSeed:
-    """Return :func:`success` or :func:`loss`, for no attack the cost of the rule; mean over recommenders, by seed."""
+    """Return a number of a cell, for no attack (of promotion) the cost of the rule; mean over recommenders, by seed."""
     if attack == NO_ATTACK:
         return mean_by_seed(cost(runs, network, one, rule) for one in recommenders)
     return mean_by_seed(number(runs, f"{network}/{one}/{rule}/{attack}") for one in recommenders)
@@ -219,10 +220,10 @@ LOSS = (
 )
 DEMOTION = (
     "Numbers and darkness: exposure of three popular items that the attack takes, in percent of that under the same "
-    "rule without it, mean over {of}; 0 is stopped, 100 is complete. First row: users who are shown one of them among "
-    "twenty without an attack, in percent."
+    "rule without it, mean over {of}; 0 is stopped, 100 is complete. First row: of the users without an item, those "
+    "who are shown it among twenty without an attack, in percent, mean over three items. –: not possible or not run."
 )
-LABELS = {NO_ATTACK: "cost of the rule", DEMOTE + NO_ATTACK: "users shown it"}
+LABELS = {NO_ATTACK: "cost of the rule", DEMOTE + NO_ATTACK: "shown, no attack"}
 
 
 @dataclass(frozen=True)
