@@ -189,8 +189,9 @@ def fill_relevance(scores, n, queries, scratch, found):
 
 
 class ObserverRoom(NamedTuple):
-    """The working arrays of a thread."""
+    """The tasks of a thread, and its working arrays."""
 
+    tasks: I64
     scores: F32
     scratch: F32
     fresh: F32
@@ -198,14 +199,14 @@ class ObserverRoom(NamedTuple):
     own: F32
 
 
-def observe_tasks(tasks, seen, hides, queries, kept, fictive, recipe, room, sizes):
+def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
     """Show the receivers of tasks what they are about to merge (:func:`observe_individuals`); counts no arrays."""
     dim = length(sizes.dims)
     rows, columns, n_users = seen.rows, seen.columns, sizes.n_users
     scores, own, latest = room.scores, room.own, seen.latest
     shared = n_users * dim + sizes.n_items * length(sizes.item_dims)
     width, zero = np.int64(dim), np.int64(0)  # no constants for `score_kept_rows`: its sums keep their order
-    for task in tasks:
+    for task in room.tasks:
         a = kept.adversary_of[columns.node[task]]
         if a < 0:
             continue
@@ -260,11 +261,11 @@ def observe_individuals(tasks, seen, hides, queries, kept, fictive, recipe, size
     """
     mode, longest = swap_float_mode(NO_DENORMALS), max(kept.lengths)
     room = ObserverRoom(
-        np.empty(longest_query(queries) + length(sizes.dims), float32), np.empty(SCRATCH, float32),
+        tasks, np.empty(longest_query(queries) + length(sizes.dims), float32), np.empty(SCRATCH, float32),
         np.zeros(longest, float32), np.zeros(longest, float32),
         np.zeros(length(sizes.dims) + sizes.n_shared, float32),
     )  # fmt: skip
-    observe_tasks(tasks, seen, hides, queries, kept, fictive, recipe, room, sizes)
+    observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes)
     swap_float_mode(mode)
 
 
