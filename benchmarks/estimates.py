@@ -53,7 +53,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
 
 
 def gossiprec(*arguments: str, rates: Path) -> dict[str, Any]:
-    """Return what a command prints as JSON."""
+    """Run a command; return its output, read as JSON."""
     done = subprocess.run(
         [sys.executable, "-m", "gossiprec", *arguments, "--json"],
         capture_output=True,

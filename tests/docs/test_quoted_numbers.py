@@ -155,7 +155,7 @@ def quoted(cell):
 
 
 def expected(numbers, seeds, middle):
-    """Return what the numbers of a cell should be, and raise an error if values are left."""
+    """Return the numbers that a cell should have, and raise an error if values are left."""
     values, place, found = list(zip(*seeds, strict=True)), -1, []
     if len(values) == len(numbers):
         return [middle(one) for one in values]
@@ -174,7 +174,7 @@ def unit_of(text):
 
 
 def wrong(cell, seeds, middle):
-    """Return what is wrong with a cell, or nothing."""
+    """Return the fault of a cell in words, or nothing."""
     numbers = quoted(cell)
     try:
         values = expected(numbers, seeds, middle)
@@ -212,7 +212,7 @@ def values_of(source, row, title):
 
 
 def faults(table):
-    """Yield what of a table is not in its file."""
+    """Yield the faults of a table: each cell with a number that its file does not have."""
     labels, middle = table.source.get("labels", 1), getattr(statistics, table.source.get("middle", "mean"))
     for label, row in table.labelled(labels):
         for title, cell in list(zip(table.columns(), row, strict=True))[labels:]:

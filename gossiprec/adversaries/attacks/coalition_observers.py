@@ -88,10 +88,8 @@ class CoalitionObservers(Stateful):
         self._ranks_open = kernels is not None and kernels.ranks_open
         on_sight = self._ranks_open and not context.hides_user.any()
         self._scored_on_sight = on_sight & (momenta == 0)
-        self._any_on_sight, self._kept_momenta = (
-            bool(self._scored_on_sight.any()),
-            momenta[~self._scored_on_sight],
-        )
+        self._any_on_sight = bool(self._scored_on_sight.any())
+        self._kept_momenta = momenta[~self._scored_on_sight]
         self._place_of = np.cumsum(~self._scored_on_sight) - 1
         self._latest = [
             np.full((len(momenta), len(rules), len(t.adversaries), context.n_users), np.nan, np.float32)
