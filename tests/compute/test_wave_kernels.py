@@ -64,6 +64,31 @@ def test_the_compiled_loop_gives_the_bytes_of_the_loop_in_python(
     assert all(seconds > 0 for seconds in summary["attack_seconds"].values())
 
 
+SOME = {"name": "cda", "community_size": 5, "reference_items": 20, "momentum": [0, 0.9]}
+COORDINATOR = {**SOME, "who": "coordinator"}
+BOTH = [{**SOME, "who": "coalition", "fraction": 0.2}, {**SOME, "who": "single", "nodes": "all"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"observers": []},
+        {"observers": BOTH},
+        {"protocol": {"name": "fedavg", "rounds": 20}, "observers": [COORDINATOR]},
+    ],
+    ids=["none", "without momentum, too", "a coordinator's pool"],
+)
+def test_other_observers_and_protocols_have_the_same_bytes_in_both_loops(
+    lanes, tmp_path, monkeypatch, changes
+):
+    compiled = bytes_of(tmp_path / "compiled", **changes)[:2]
+    n_calls = len(lanes)
+    monkeypatch.setattr(waves, "LEAST_TASKS", 10**9)
+    assert bytes_of(tmp_path / "plain", **changes)[:2] == compiled
+    assert len(lanes) == n_calls > 0
+
+
 @pytest.mark.slow
 def test_a_hook_without_a_compiled_form_is_shown_everything_by_the_loop_in_python(
     lanes, plain, tmp_path, monkeypatch
