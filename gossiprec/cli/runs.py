@@ -277,7 +277,9 @@ def _families_of_study(folder: Path) -> list[list[Group]]:
         baseline = ", ".join(f"{axis} {format_label(value)}" for axis, value in table.baseline.items())
         raise LogError(f"{folder}: found no finished run of the baseline, {baseline}; expected one; {again}")
     if lone:
-        _note(f"left out, without a finished run of their baseline: {'; '.join(map(label, lone))}")
+        _note(
+            f"left out, because their baseline has no finished run in this study: {'; '.join(map(label, lone))}"
+        )
     families: dict[tuple[tuple[int, str], ...], dict[tuple[tuple[int, str], ...], None]] = {}
     for point in points:
         if point not in lone and done[point] != done[reference(point)]:

@@ -56,11 +56,13 @@ class RunRow:
         for where in (self.facts, self.results, self.scenario):
             if key in where:
                 return where[key]
-        paths = (
-            path.removeprefix(f"{key}.").split(".") for path in self.scenario if path.startswith(f"{key}.")
-        )
-        own = [path for path in paths if path == ["name"] or (path[0].isdigit() and path[1:] == ["name"])]
-        return ", ".join(str(self.scenario[".".join([key, *path])]) for path in own) or None
+        return ", ".join(self.names_in(key)) or None
+
+    def names_in(self, section: str) -> list[str]:
+        """Return the names of what a section has, such as those of all observers."""
+        own = [path for path in self.scenario if path.startswith(f"{section}.") and path.endswith(".name")]
+        places = [(path, path.removeprefix(f"{section}").removesuffix(".name")) for path in own]
+        return [str(self.scenario[path]) for path, place in places if not place or place[1:].isdigit()]
 
 
 def find_runs(folder: str | os.PathLike[str]) -> list[Path]:
@@ -202,6 +204,8 @@ def _condition(text: str, rows: Sequence[RunRow]) -> Callable[[RunRow], bool]:
 
     def test(row: RunRow) -> bool:
         value = row.value(key)
+        if sign in {"=", "!="} and wanted in row.names_in(key):
+            value = wanted  # one of several, such as of two observers
         try:
             return COMPARISONS[sign](value, wanted) and (value is not None or sign in {"=", "!="})
         except TypeError:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from gossiprec import simulate
 from gossiprec.cli.main import exit_code
 from gossiprec.runs import open_run
 from gossiprec.runs.paired_tests import correct_by_holm
-from gossiprec.runs.run_list import compare_runs, find_runs, list_runs, read_scenario
+from gossiprec.runs.run_list import compare_runs, find_runs, list_runs, read_scenario, select_rows
 from tests.emulation.tiny_runs import tiny
 
 
@@ -68,6 +69,12 @@ def test_conditions_and_order(folder, capsys):
         ["observers", "model"],
         *[["cda", "gmf"]] * 3,
     ]
+    row = list_runs(find_runs(folder))[0][0]
+    both = replace(row, scenario=row.scenario | {"observers.1.name": "aia"})
+    assert both.value("observers") == "cda, aia"
+    for condition, kept in (("observers=aia", [both]), ("observers!=cda", []), ("observers!=aia", [row])):
+        assert select_rows([row, both], [condition]) == kept
+    assert select_rows([row, both], ["observers=cda, aia"]) == [both]
     by_value = names(folder, "--sort", "hr@5", capsys=capsys)
     values = {path.name: open_run(path).summary["utility"]["hr@5"] for path in find_runs(folder)}
     assert [values[name] for name in by_value] == sorted(values.values())
