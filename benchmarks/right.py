@@ -1,9 +1,9 @@
-"""Correctness of results: the published MovieLens-100k results, and the attack on data without communities.
+"""Correctness of results: the published MovieLens-100k results, the attack on data without communities, and ties.
 
-    python benchmarks/right.py --data ../shared/data/ml-100k [--seeds 1 2 3] [--only gossip fedavg shuffled]
+    python benchmarks/right.py --data ../shared/data/ml-100k [--seeds 1 2 3] [--only gossip fedavg shuffled ties]
 
 One JSON line per run and attack: the measured value, and the published one if it exists (fractions). Runs the shipped
-scenarios at full length: a minute each on two cores.
+scenarios at full length: a minute each on two cores. ``ties`` reads the data sets beside that folder, in seconds.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import argparse
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from common import emit, say
 
 from gossiprec import simulate
 from gossiprec.base.ragged import Ragged
+from gossiprec.data import DATASETS
+from gossiprec.data.loading import validate_dataset_options
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.attack_scores import AttackRecord
+from gossiprec.measures.communities import jaccard_communities
 from gossiprec.runs import Run
 from gossiprec.scenario import load_scenario
 
@@ -35,6 +39,16 @@ PUBLISHED = {  # arXiv 2306.08929v2, tables 4, 5, 6 and 8: Max AAC, best 10 %
     ("gossip", "coalition-20%", 0.0): (0.176, None),
     ("fedavg", "coordinator", 0.99): (0.574, 0.76),
 }
+LISTS = {"form": "lists"}
+TIED: dict[str, tuple[str, dict[str, Any]]] = {
+    "Yelp of sequential work (FedCL's)": ("file", {"path": "yelp/Yelp_s3rec.txt.gz", **LISTS}),
+    "Amazon Sports": ("file", {"path": "amazon/Sports_and_Outdoors.txt.gz", **LISTS}),
+    "Amazon Beauty": ("file", {"path": "amazon/Beauty.txt.gz", **LISTS}),
+    "Amazon Office": ("file", {"path": "amazon/Office_Products.txt", **LISTS}),
+    "Foursquare": ("foursquare-nyc", {"path": "foursquare-nyc", "flags": 2}),
+    "MovieLens-100k": ("movielens-100k", {"path": "ml-100k"}),
+}
+"""Data sets and their options, by their names in docs/notes_cda.md."""
 
 
 def report(name: str, seed: int, run: Run) -> None:
@@ -94,14 +108,47 @@ def shuffled(data: str, seed: int) -> None:
         )
 
 
+def ties(data: Path, k: int = 50) -> None:
+    """Print what equal scores and a perfect ranking find of communities by all interactions, and what ties decide.
+
+    The first 1,000 users of the sparse sets. `by_ids`: ties go by the order of ids, of scores and of similarities.
+    """
+    for name, (kind, options) in TIED.items():
+        source = DATASETS[kind]
+        given = {**options, "path": data / options["path"]}
+        read = source(validate_dataset_options(source.Options, given, name)).load(1)
+        n = min(read.n_users, 1000 if kind == "file" else read.n_users)
+        users, items = read.users[read.users < n], read.items[read.users < n]
+        sets = Ragged.sets_from_pairs(users, items, n)
+        found = jaccard_communities(sets, n_items=read.n_items, k=k)
+        near = np.zeros((n, read.n_items), dtype=np.float32)
+        near[users, items] = 1
+        both, size = (near @ near.T).astype(np.float64), near.sum(axis=1, dtype=np.float64)
+        similarity = both / (size[:, None] + size - both) - 2 * np.eye(n)
+        true, first = (np.argsort(-one, axis=1, kind="stable")[:, :k] for one in (similarity, -np.eye(n)))
+        emit(
+            study="ties",
+            row=name,
+            users=n,
+            random_bound=k / n,
+            by_ids=np.mean([len(np.intersect1d(*pair)) / k for pair in zip(true, first, strict=True)]),
+            now=k / (n - 1),
+            tied=found.tied_fractions.mean(),
+            perfect=(found.membership_matrix() ** 2).sum() / (n * k),
+        )
+
+
 def main() -> None:
     """Run the selected studies."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True, help="folder or zip of MovieLens-100k")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     names = ["gossip", "fedavg", "shuffled"]
-    parser.add_argument("--only", nargs="+", choices=names, default=names)
+    parser.add_argument("--only", nargs="+", choices=[*names, "ties"], default=names)
     options = parser.parse_args()
+    if options.only == ["ties"]:
+        ties(Path(options.data).resolve().parent)
+        return
     for seed in options.seeds:
         for name in options.only:
             say(f"{name}, seed {seed}")
