@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from analysis.papers.command import StudyCommand
-from analysis.papers.comparison import read_by_seed, summary_value
+from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks
 from analysis.papers.study_file import PaperStudyFile
@@ -45,8 +45,8 @@ class PaperRow:
         The experiment that its own numbers come from.
     sees : str
         What the adversary is shown.
-    unwatched, no_guesses, unattacked : str
-        Why there is no observer, no guess of memberships, no poisoner; empty if there is one.
+    unwatched, no_guesses, no_moves, unattacked : str
+        Why there is no observer, no guess of memberships, no ``update-mia``, no poisoner; empty if there is one.
     """
 
     row: str
@@ -55,6 +55,7 @@ class PaperRow:
     sees: str
     unwatched: str = ""
     no_guesses: str = ""
+    no_moves: str = ""
     unattacked: str = ""
 
     @property
@@ -234,6 +235,15 @@ def best_advantage(run: Run) -> float | None:
     return found.advantage if found else None
 
 
+def finding_reader(attack: str, measure: str) -> Reading:
+    """Return a function that reads what an attack finds."""
+
+    def read(run: Run) -> float | None:
+        return finding(run, attack, measure)
+
+    return read
+
+
 def epochs_per_client(run: Run, upto: float = np.inf) -> float:
     """Return the mean number of local epochs per client until a given time, or the passes of a central run."""
     updates = run.events("update")
@@ -279,6 +289,12 @@ def best_validation(run: Run) -> float | None:
 METRICS = ("recall@20", "full_ndcg@20")
 EXPOSURES = ("er@5", "er@20")
 LEVELS = ("popularity", "random")
+ITEMS = {
+    "update-mia": ("update-mia", "item_auc"),
+    "item sets": ("reconstruction", "reconstruction_f1"),
+    "item sets, popular": ("reconstruction", "reconstruction_popularity_f1"),
+}
+"""What the observers find of items: label of a number to attack and measure."""
 UPLOADS = {
     "contributed sets": ("contribution", "leaks", "cda"),
     "uploaded vectors": ("told_vectors", "leaks", "likeliest", "cda_of_means"),
@@ -294,6 +310,8 @@ COLUMNS = (
     GridColumn("exposure under A-hum", EXPOSURES),
     GridColumn("communities found (CDA)"),
     GridColumn("items of users found (MIA), advantage"),
+    GridColumn("items by updates (update-mia), AUC"),
+    GridColumn("item sets (reconstruction), F1"),
     GridColumn("the adversary sees"),
     GridColumn("bytes per client and local epoch", ("up", "down")),
     GridColumn("local epochs to 95 %"),
@@ -348,6 +366,7 @@ class TableLine:
             for name in ("max_aac", "upper_bound", "random_bound")
         }
         found["advantage"] = read_by_seed(watched, best_advantage)
+        found |= {name: read_by_seed(watched, finding_reader(*of)) for name, of in ITEMS.items()}
         found |= {f"bytes {way}": read_by_seed(plain, traffic_reader(way)) for way in ("up", "down")}
         near = {seed: at for seed, run in plain.items() if (at := rounds_to_near_best(run)) is not None}
         found["rounds to 95 %"] = {seed: float(at[0]) for seed, at in near.items()}
@@ -369,6 +388,8 @@ class TableLine:
             *self._exposure(numbers),
             self._communities(numbers),
             self._guesses(numbers),
+            _shown(numbers["update-mia"], digits=3, why=self.row.no_moves),
+            self._item_sets(numbers),
             GridCell(self.row.sees),
             *(_shown(numbers[f"bytes {way}"]) for way in ("up", "down")),
             self._near_best(numbers, some),
@@ -418,6 +439,11 @@ class TableLine:
             f"precision {one.precision:.2f}, recall {one.recall:.2f}, rho {one.threshold:g}" for one in best
         ]
         return _shown(numbers["advantage"], *small[:1], digits=3, why=self.row.no_guesses)
+
+    def _item_sets(self, numbers: Numbers) -> GridCell:
+        popular = numbers["item sets, popular"]
+        small = (f"as many popular items {mean(popular):.3f}",) if popular else ()
+        return _shown(numbers["item sets"], *small, digits=3)
 
     def _near_best(self, numbers: Numbers, some: Run | None) -> GridCell:
         unit = "wake" if some is not None and "wakes" in some.scenario["protocol"] else "round"
@@ -476,7 +502,9 @@ _ABOUT = (
     "of the users to whom the poisoners' item is shown, in another run with 1 % of poisoners, at its own best "
     "report. *Communities*: the share of the most similar users that is found, next to the most that any ranking "
     "could find and to guessing. *Advantage*: the share of a user's items that are guessed minus the share of other "
-    "items that are guessed. *Local epochs to 95 %*: per client, until validation first reached 95 % of its best. "
+    "items that are guessed. *AUC*: of training items against others of equal popularity, by how rows "
+    "moved. *F1*: of the items that are read from the latest update. *Local epochs to 95 %*: per client, until "
+    "validation first reached 95 % of its best. "
     "*Seconds* are of the plain run."
 )
 

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.papers.command import StudyCommand
-from analysis.papers.comparison import read_by_seed, summary_value
+from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
     Grid,
@@ -69,15 +69,6 @@ def selectable_names() -> dict[str, tuple[str, ...]]:
     """Return the experiments that each name of ``--only`` selects: the rows of a group, or one."""
     groups = {f"all-{name}": tuple(group.rows) for name, group in row_groups().items()}
     return {**groups, **{name: (name,) for name in STUDY.experiments}}
-
-
-def finding(run: Run, attack: str, measure: str, **labels: str) -> float | None:
-    """Return a finding of a run's summary, or None if there is no number."""
-    for row in summary_value(run, "findings") or ():
-        is_other = row["attack"] != attack or row["measure"] != measure
-        if not is_other and labels.items() <= row["labels"].items() and row["value"] is not None:
-            return None if np.isnan(row["value"]) else float(row["value"])
-    return None
 
 
 @dataclass(frozen=True)

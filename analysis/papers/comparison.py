@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from analysis.papers.study_file import PaperStudyFile
@@ -414,6 +415,15 @@ def summary_value(run: Run, *path: str) -> Any:
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
+
+
+def finding(run: Run, attack: str, measure: str, **labels: str) -> float | None:
+    """Return a finding of a run's summary, or None if there is no number."""
+    for row in summary_value(run, "findings") or ():
+        is_other = row["attack"] != attack or row["measure"] != measure
+        if not is_other and labels.items() <= row["labels"].items() and row["value"] is not None:
+            return None if np.isnan(row["value"]) else float(row["value"])
+    return None
 
 
 def read_by_seed(seeds: Mapping[int, Run], read: Callable[[Run], float | None]) -> PerSeed:

@@ -106,6 +106,15 @@ def test_leakage_is_that_of_the_run_that_somebody_watches(whole, runs):
         )
 
 
+def test_what_is_found_of_items_is_that_of_the_run_that_somebody_watches(whole, runs):
+    for name, row in (("rand-gossip", "Rand-Gossip"), ("fedncf", "FedNCF; "), ("fedgnn", "FedGNN")):
+        told = {one["measure"]: one["value"] for one in runs[f"{name}-watched"].summary["findings"]}
+        found = line(whole, row)[10:12]
+        assert found[0] == f"{told['item_auc']:.3f}"
+        popular = told["reconstruction_popularity_f1"]
+        assert found[1] == f"{told['reconstruction_f1']:.3f}; as many popular items {popular:.3f}"
+
+
 @pytest.mark.parametrize("counts", [(30, 10, 50, 10), (5, 40, 50, 5), (40, 0, 60, 0), (1, 99, 0, 0)])
 def test_the_advantage_is_that_of_guesses_with_such_rates(counts):
     right, wrong, left, missed = counts
@@ -144,7 +153,7 @@ def test_bytes_are_those_of_the_log_by_client_and_local_epoch(whole, runs):
     assert in_cells(whole, "rand-gossip", "bytes up") == pytest.approx(
         gossip.summary["bytes"]["sent"] / gossip.events("update")["epochs"].sum()
     )
-    assert line(whole, "GRU4Rec, centralised")[11:13] == ["–", "–"]
+    assert line(whole, "GRU4Rec, centralised")[13:15] == ["–", "–"]
 
 
 def test_epochs_to_near_the_best_are_those_of_the_validation_curve(whole, runs):
@@ -161,7 +170,7 @@ def test_times_and_executors_are_the_plain_runs(whole, runs):
     told = runs["fedncf"].summary
     assert in_cells(whole, "fedncf", "wall seconds") == told["wall_seconds"]
     assert in_cells(whole, "fedncf", "processor seconds") == told["processor_seconds"] > 0
-    assert line(whole, "FedNCF; ")[14].endswith(f"executor {told['executor']}")
+    assert line(whole, "FedNCF; ")[16].endswith(f"executor {told['executor']}")
 
 
 def test_what_contributed_sets_tell_stands_beside_what_updates_tell(whole, runs):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.papers.command import select_experiments
+from analysis.papers.comparison import finding
 from analysis.who_learns_what import (
     CSV_HEADER,
     INSTRUMENTS,
@@ -15,7 +16,6 @@ from analysis.who_learns_what import (
     STUDY,
     Leak,
     attribute,
-    finding,
     row_groups,
     selectable_names,
 )
