@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import copy
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from analysis.all_papers import ATTACKED, RATES, STUDY, WATCHED, format_settings, paper_rows, selectable_names
+from analysis.all_papers import (
+    ATTACKED,
+    RATES,
+    STUDY,
+    WATCHED,
+    TableLine,
+    format_settings,
+    paper_rows,
+    selectable_names,
+)
 from analysis.papers.command import select_experiments
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
@@ -81,6 +91,15 @@ def test_tuned_runs_are_the_plain_ones_but_for_one_learning_rate(full):
         assert np.allclose(np.prod(factors, axis=1), [1 / 3, 1, 3], rtol=0.003), name
         assert sorted(factors[0])[1] == sorted(factors[2])[0] == 1, name
         assert ends[0] == ends[1] == ends[2], name
+
+
+def test_a_rate_is_chosen_by_the_seeds_that_all_rates_have():
+    def run(value):
+        return SimpleNamespace(metrics={"metric": np.array(["val_recall@20"]), "value": np.array([value])})
+
+    runs = {"fcf": {1: run(0.1), 2: run(0.9)}, "fcf-slower": {1: run(0.2)}, "fcf-faster": {1: run(0.3)}}
+    assert TableLine(paper_rows()["fcf"], runs, {}).best_rate == "-faster"
+    assert TableLine(paper_rows()["fcf"], {**runs, "fcf-slower": {}}, {}).best_rate is None
 
 
 @pytest.mark.parametrize("name", [name for name, row in paper_rows().items() if row.unattacked])
