@@ -342,7 +342,7 @@ class TableLine:
 
     @property
     def best_rate(self) -> str | None:
-        """The end of the experiment with the best validation, mean over the seeds that all rates have; None without one."""
+        """The end of the rate with the best validation, mean over the seeds that all rates have; None without one."""
         seen = {end: read_by_seed(self.runs_by_seed(end), best_validation) for end in RATES}
         common = set.intersection(*(set(values) for values in seen.values()))
         return max(seen, key=lambda end: mean({seed: seen[end][seed] for seed in common})) if common else None
