@@ -416,14 +416,13 @@ def test_rows_of_movielens_are_the_reports_with_the_best_validation():
     reports, rows = {}, measured("benchmarks/measured/field.csv")
     for (_, model, column, epoch), seeds in measured("benchmarks/measured/ml1m.csv").items():
         for seed, (value,) in seeds.items():
-            label = model if seed == "1" else f"{model}, seed {seed}"
-            reports.setdefault(label, {}).setdefault(column, {})[epoch] = value
-    for model, columns in reports.items():
+            reports.setdefault((model, seed), {}).setdefault(column, {})[epoch] = value
+    for (model, seed), columns in reports.items():
         chosen = max(columns["validation MRR@10"], key=columns["validation MRR@10"].get)
         assert columns["best report"][""] == int(chosen)
         for column in ("Recall@10", "NDCG@10"):
             (found,) = (
-                seeds[""][0]
+                (seeds.get(seed) or seeds[""])[0]
                 for (_, label, kind, _), seeds in rows.items()
                 if kind == "here" and OPEN.sub("", label) == f"MovieLens-1M, {model}, {column}"
             )
