@@ -78,7 +78,7 @@ class World:
         """The mean cross-entropy of the targets, all labelled alike."""
         logits = torch.stack([self.score(self.p, user, self.items[t]) for t in targets])
         p = torch.sigmoid(logits)
-        return -(torch.log(p) if label else torch.log(1 - p)).mean()
+        return -(torch.nn.functional.logsigmoid(logits) if label else torch.log(1 - p)).mean()
 
     def derived(self, loss):
         rows, shared = torch.autograd.grad(
@@ -123,6 +123,21 @@ def test_a_hum_trains_targets_and_shared_weights_on_users_made_hard(model, targe
     agree(found, *world.derived(loss))
     easy = world.poisoner("a-ra", targets, sign).gradient(world.sent, PUSH)
     assert np.abs(easy.rows - found.rows).max() > 1e-4 or np.abs(easy.shared - found.shared).max() > 1e-4
+
+
+@pytest.mark.parametrize("logit", [9, 30])
+def test_a_gradient_that_float32_rounds_to_0_beside_1_keeps_its_digits(logit):
+    world = World("gmf")
+    with torch.no_grad():
+        world.shared[-1] = logit
+    world.sent.shared[-1] = logit
+    loss = torch.stack([world.loss(user, 1) for user in drawn_users()]).mean()
+    rows, shared = world.derived(loss)
+
+    found = world.poisoner("a-ra").gradient(world.sent, PUSH)
+
+    np.testing.assert_allclose(found.shared, shared, rtol=1e-4)
+    np.testing.assert_allclose(found.rows, rows[TARGETS], rtol=1e-3, atol=1e-3 * np.abs(rows).max())
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -100,11 +100,21 @@ class ModelFormula:
     def gradients(self, sent: MessagePayload, items: I32) -> UserGradients:
         """Return the gradients of users who have some items of a version as their only samples, all with one label.
 
-        They are compiled if the model has its analytic gradient, and by torch otherwise.
+        They are compiled if the model has its analytic gradient, and by torch otherwise, or if the users like the items
+        so much that the compiled ``p - 1`` loses its digits: it is 0 above a logit of 17, and poisoners scale it up.
         """
         if has_own_gradient(self.model) and (analytic := self.model.analytic_gradient()) is not None:
-            return partial(_compiled_gradients, analytic, sent, items)
+            compiled = partial(_compiled_gradients, analytic, sent, items)
+            return partial(self._precise_gradients, compiled, sent, items)
         return partial(self._torch_gradients, sent, items)
+
+    def _precise_gradients(
+        self, compiled: UserGradients, sent: MessagePayload, items: I32, users: F32, label: float
+    ) -> Gradients:
+        found = compiled(users, label)
+        if label and found.norm < SATURATED * compiled(users, 0.0).norm:
+            return self._torch_gradients(sent, items, users, label)
+        return found
 
     def _torch_gradients(self, sent: MessagePayload, items: I32, users: F32, label: float) -> Gradients:
         import torch
@@ -136,7 +146,14 @@ class Gradients(NamedTuple):
     rows: F32
     shared: F32
 
+    @property
+    def norm(self) -> float:
+        """The length of the gradients of rows and shared weights."""
+        return float(np.hypot(np.linalg.norm(self.rows), np.linalg.norm(self.shared)))
 
+
+SATURATED = 1e-3
+"""Ratio of the gradients of the labels 1 and 0, (1 - p) / p, below which they are not compiled."""
 UserGradients: TypeAlias = Callable[[F32, float], Gradients]
 """Users' rows, shape (n_users, user_width), and the label of the items -> gradients."""
 
