@@ -330,7 +330,7 @@ SAME = {"-regularizer": "CL4FedRec", "CL4FedRec+Regularizer": "rCL4FedRec"}
 """Rows of papers that are another row."""
 
 
-@pytest.mark.parametrize("folder", ["cda_paper", "cl4fedrec", "fedcl", "pdc_frs"])
+@pytest.mark.parametrize("folder", ["cda_paper", "cl4fedrec", "fedcl", "pdc_frs", "perfedrec_pp"])
 def test_lines_of_coverage_are_those_of_the_tables(folder):
     source = {"file": f"analysis/{folder}/measured/*.csv", "rows": SAME}
     paper = folder.replace("_", "-").removesuffix("-paper")
