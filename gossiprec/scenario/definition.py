@@ -222,6 +222,8 @@ class Scenario(ScenarioHeader):
             del plain["dataset"]["without"]
         if self.training.positives_drawn == "all":
             del plain["training"]["positives_drawn"]
+        if plain["model"].get("random_end") == 0:
+            del plain["model"]["random_end"]
         for key in ("activity_groups", "groups", "keep_lists", "keep", "sample"):
             if getattr(self.evaluate, key) is None:
                 del plain["evaluate"][key]

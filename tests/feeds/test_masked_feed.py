@@ -73,6 +73,19 @@ def test_the_last_item_alone_is_masked_in_its_share_of_updates():
     assert abs(alone - 0.5) < 5 * np.sqrt(0.25 / 1000)
 
 
+def test_with_random_ends_each_item_but_the_first_comes_last_equally_often():
+    feed = feed_of([[3, 1, 4, 2], [8]], random_end=1.0)
+    cut = [np.maximum(*places(feed, update=update)).tolist() for update in range(300)]
+    assert all(each == [3, 1, 4, 2][: len(each)] for each in cut)
+    counts = np.bincount([len(each) for each in cut], minlength=5)
+    assert counts[:2].tolist() == [0, 0]
+    assert np.abs(counts[2:] - 100).max() < 5 * np.sqrt(300 * 2 / 9)
+    assert places(feed, 1)[1].tolist() == [8]
+    half = feed_of([list(range(40))], random_end=0.5)
+    whole = np.mean([len(places(half, update=update)[0]) == 40 for update in range(1000)])
+    assert abs(whole - (0.5 + 0.5 / 39)) < 5 * np.sqrt(0.25 / 1000)
+
+
 def test_gaps_follow_from_seed_node_and_update_alone():
     feed, sequence = feed_of([list(range(30)), list(range(30))]), {}
     for key in ((0, 0, 5), (1, 0, 5), (0, 1, 5), (0, 0, 6)):
@@ -105,9 +118,11 @@ def test_a_history_leaves_a_place_for_the_gap_behind_it():
 
 
 def test_data_of_one_node_and_of_some_are_masked_alike():
-    feed = feed_of([[4, 2], [7, 3, 9, 5]], max_length=3, mask=0.7, last_alone=0.25)
+    options = {"max_length": 3, "mask": 0.7, "last_alone": 0.25, "random_end": 0.75}
+    feed = feed_of([[4, 2], [7, 3, 9, 5]], **options)
     for other in (feed.for_user(1), feed.restricted_to(np.array([1])), feed.for_items(np.array([7, 3]))):
-        assert (type(other), other.max_length, other.mask, other.last_alone) == (MaskedFeed, 3, 0.7, 0.25)
+        assert isinstance(other, MaskedFeed)
+        assert {name: getattr(other, name) for name in options} == options
     assert feed.restricted_to(np.array([1])).n_samples(2).tolist() == [0, 1]
     same = [places(each, 1) for each in (feed, feed.restricted_to(np.array([1])))]
     assert all(np.array_equal(one, other) for one, other in zip(*same, strict=True))

@@ -279,6 +279,7 @@ def test_it_has_the_sizes_of_recbole_and_no_row_for_a_user():
         ({"dropout": 1}, "less than 1"),
         ({"mask": 1}, "less than 1"),
         ({"last_alone": 1.5}, "less than or equal to 1"),
+        ({"random_end": 1.5}, "less than or equal to 1"),
     ],
 )
 def test_impossible_sizes_are_refused(options, words):

@@ -161,6 +161,8 @@ class BERT4RecOptions(SequenceOptions):
     """fraction of the items of a sequence that are masked"""
     last_alone: float = Field(default=0.5, ge=0, le=1)
     """fraction of the local updates in which only the last item is masked"""
+    random_end: float = Field(default=0.0, ge=0, le=1)
+    """fraction of the local updates in which the sequence is cut after a random item, so that each item comes last"""
 
     @model_validator(mode="after")
     def _heads_share_the_numbers(self) -> BERT4RecOptions:
@@ -210,7 +212,10 @@ class BERT4Rec(SequenceModel):
 
     def make_feed(self, split: TrainingData) -> MaskedFeed:
         """Return the feed of sequences, in which some items are masked in each update."""
-        return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
+        options = self.options
+        return MaskedFeed.within(
+            split, options.max_length, options.mask, options.last_alone, options.random_end
+        )
 
     def without_padding(self, samples: Columns) -> Columns:
         """Return the batch with the indices of the places that are not padding, ``real``, added."""

@@ -228,6 +228,8 @@ class MaskedFeed(SequenceFeed):
         Share of the places that are masked; at least one place always is.
     last_alone : float
         Share of the local updates in which only the last place is masked.
+    random_end : float
+        Share of the local updates in which the sequence is cut after a random item.
     """
 
     fewest = 1
@@ -240,14 +242,21 @@ class MaskedFeed(SequenceFeed):
         max_length: int,
         mask: float = 0.2,
         last_alone: float = 0.0,
+        random_end: float = 0.0,
     ) -> None:
         super().__init__(positives, n_items, sequences, max_length)
         self.mask = mask
         self.last_alone = last_alone
+        self.random_end = random_end
 
     @classmethod
     def within(
-        cls, split: TrainingData, max_length: int, mask: float = 0.2, last_alone: float = 0.0
+        cls,
+        split: TrainingData,
+        max_length: int,
+        mask: float = 0.2,
+        last_alone: float = 0.0,
+        random_end: float = 0.0,
     ) -> MaskedFeed:
         """Return the feed of a split's training items.
 
@@ -257,11 +266,12 @@ class MaskedFeed(SequenceFeed):
             If the data have no times.
         """
         whole = SequenceFeed.within(split, max_length)
-        return cls(whole.positives, whole.n_items, whole.sequences, max_length, mask, last_alone)
+        return cls(whole.positives, whole.n_items, whole.sequences, max_length, mask, last_alone, random_end)
 
     def with_sequences(self, positives: Ragged, sequences: Ragged) -> MaskedFeed:
         """Return the feed of other sequences with the same options."""
-        return MaskedFeed(positives, self.n_items, sequences, self.max_length, self.mask, self.last_alone)
+        options = self.max_length, self.mask, self.last_alone, self.random_end
+        return MaskedFeed(positives, self.n_items, sequences, *options)
 
     @property
     def longest_history(self) -> int:
@@ -270,8 +280,10 @@ class MaskedFeed(SequenceFeed):
 
     def places(self, node: int, update: int, seed: int) -> Mapping[str, I32]:
         """Return the known items and the masked items at each place of a sequence."""
-        latest = self.sequences[node][-self.max_length :]
-        draw = generator(seed, "masked-items", node, update)
+        sequence, draw = self.sequences[node], generator(seed, "masked-items", node, update)
+        if self.random_end and draw.random() < self.random_end:
+            sequence = sequence[: draw.integers(min(2, len(sequence)), len(sequence) + 1)]
+        latest = sequence[-self.max_length :]
         is_last_alone, chances = draw.random() < self.last_alone, draw.random(len(latest))
         if is_last_alone:
             chances = np.arange(len(latest), 0.0, -1.0)
