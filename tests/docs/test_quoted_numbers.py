@@ -429,15 +429,6 @@ def test_rows_of_movielens_are_the_reports_with_the_best_validation():
             assert found == columns[column][chosen]
 
 
-def test_the_page_of_benchmarks_quotes_bert4rec_at_the_pass_that_validation_chooses():
-    validation, test = {}, {}
-    for (_, row, number, _), seeds in measured("benchmarks/measured/bert4rec.csv").items():
-        (validation if "validation" in row else test)[number] = seeds[""]
-    chosen = max(validation, key=lambda number: validation[number][0])  # val_hit@10: the first of the command
-    hit, ndcg = map(short, test[chosen])
-    assert f"Validation chooses pass {chosen}: {hit} ({ndcg})" in (DOCS / "benchmarks.md").read_text()
-
-
 def test_the_page_of_benchmarks_quotes_the_passes_of_gru4rec():
     measured = {}
     with (ROOT / "benchmarks" / "measured" / "gru4rec.csv").open() as lines:
