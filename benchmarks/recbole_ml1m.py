@@ -5,7 +5,7 @@ With the interpreter of RecBole's environment (``benchmarks/peers/run.py`` insta
 
     PEERS/recbole/bin/python benchmarks/recbole_ml1m.py RATINGS OUT [--seed 2020]
 
-writes OUT/epochs.csv (MRR of validation items after each epoch until RecBole stops; all measures of test items where
+writes OUT/epochs.csv (MRR of validation items after each epoch until RecBole stops; all measures of test items if
 it is the best so far), the split that RecBole made, as pairs of names (OUT/train.txt, OUT/validation.txt and
 OUT/test.txt), and the best rows (OUT/rows.npz). With gossiprec's interpreter and ``--rank`` it prints the measures of
 these rows by our own ranking.
