@@ -342,7 +342,7 @@ def test_lines_of_coverage_are_those_of_the_tables(folder):
     for row in judged:
         source["setting"], _, point = row["setting"].partition(", ")
         column = {"Recall": "Recall@20", "NDCG": "NDCG@20"}.get(row["column"], row["column"])
-        look = "max" if column.startswith("Max") else "best" if "best" in point else "end"
+        look = "max" if column.startswith(("Max", "Best")) else "best" if "best" in point else "end"
         values = values_of(source, row["row"], f"{column}, {look}")
         assert row["seeds"] == str(len(values))
         told = row["ours"] + (f" ± {row['half_interval']}" if row["half_interval"] else "")
