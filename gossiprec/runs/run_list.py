@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,10 +60,9 @@ class RunRow:
         return ", ".join(self.names_in(key)) or None
 
     def names_in(self, section: str) -> list[str]:
-        """Return the names of what a section has, such as those of all observers."""
-        own = [path for path in self.scenario if path.startswith(f"{section}.") and path.endswith(".name")]
-        places = [(path, path.removeprefix(f"{section}").removesuffix(".name")) for path in own]
-        return [str(self.scenario[path]) for path, place in places if not place or place[1:].isdigit()]
+        """Return the names in a section: its own, or one for each part, such as those of all observers."""
+        path = re.compile(rf"{re.escape(section)}(\.\d+)?\.name")
+        return [str(value) for key, value in self.scenario.items() if path.fullmatch(key)]
 
 
 def find_runs(folder: str | os.PathLike[str]) -> list[Path]:
