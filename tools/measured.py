@@ -1,0 +1,147 @@
+"""Values of a study in the form of the files behind quoted numbers (`docs/quoted_numbers.md`).
+
+    python -m tools.measured STUDY --measure recall@20=Recall@20 --at 4 --at end --at best:val_recall@20 \
+        [--setting file-sum1] [--row SHOWN=EXPERIMENT] [--into FILE]
+
+prints a line for each row, column, look and seed: ``setting,row,column,look,seed,measured``. A measure is one of
+``metrics.csv``, or a path in ``summary.json`` such as ``contribution.leaks.mia_auc``, which has only the end. A look
+is an epoch (a report's round), ``end``, or ``best:METRIC``, the report with the largest METRIC. A setting chooses the
+experiments whose names begin with it, and is left out of the names of rows. ``--into`` writes the lines into a file:
+those with the same names are replaced, all others stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gossiprec.base.errors import GossipRecError
+from gossiprec.runs import Run, open_run
+from gossiprec.runs.run_files import replace_file
+
+HEADER = ("setting", "row", "column", "look", "seed", "measured")
+LABELS = {"end": "last epoch", "best": "best validation epoch"}
+"""Looks as `analysis.papers.comparison` names them."""
+Line = tuple[str, ...]
+
+
+def finished_runs(study: Path, setting: str) -> Iterator[tuple[str, str, Run]]:
+    """Yield name, seed and run of each finished run of a study.
+
+    Raises
+    ------
+    GossipRecError
+        If the folder has no readable ``table.csv``, or its table has no finished run of the setting.
+    """
+    table = study / "table.csv"
+    if not table.is_file():
+        raise GossipRecError(
+            f"{table}: found no file, expected the table of a study; run `gossiprec study` first"
+        )
+    with table.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row.get("status") == "complete"]
+    axes = list(rows[0])[: list(rows[0]).index("seed")] if rows else []
+    named = {(", ".join(row[axis] for axis in axes), row["seed"]): row["run"] for row in rows}
+    wanted = {key: run for key, run in named.items() if key[0].startswith(f"{setting}-" if setting else "")}
+    if not wanted:
+        names = ", ".join(sorted({name for name, _ in named})) or "none"
+        raise GossipRecError(
+            f"{table}: found no finished run of {setting or 'any setting'}; finished are {names}"
+        )
+    for (name, seed), run in sorted(wanted.items()):
+        yield name[len(setting) + 1 if setting else 0 :], seed, open_run(study / "runs" / run)
+
+
+def by_epoch(run: Run, metric: str) -> dict[int, float]:
+    """Return a metric of a run by epoch."""
+    own = run.metrics["metric"] == metric
+    return dict(zip(run.metrics["round"][own].tolist(), run.metrics["value"][own].tolist(), strict=True))
+
+
+def values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the looks of a measure that a run has, with their values."""
+    curve = by_epoch(run, measure)
+    if not curve:
+        value = run.summary
+        for key in measure.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, (int, float)):
+            yield LABELS["end"], value
+        return
+    for look in looks:
+        kind, _, leading = look.partition(":")
+        if kind == "end":
+            yield LABELS[kind], curve[max(curve)]
+        elif kind == "best":
+            scores = by_epoch(run, leading)
+            if scores:
+                yield LABELS[kind], curve[max(scores, key=lambda epoch: (scores[epoch], -epoch))]
+        elif int(look) in curve:
+            yield look, curve[int(look)]
+
+
+def study_lines(
+    study: Path, setting: str, measures: Mapping[str, str], looks: Sequence[str], shown: Mapping[str, str]
+) -> Iterator[Line]:
+    """Yield the lines of a study; `measures` and `shown` have the names of the page."""
+    for name, seed, run in finished_runs(study, setting):
+        for measure, column in measures.items():
+            for look, value in values(run, measure, looks):
+                yield setting, shown.get(name, name), column, look, seed, f"{value:.6f}"
+
+
+def merged(old: Sequence[Line], new: Sequence[Line]) -> list[Line]:
+    """Return the lines of a file, those with the names of new ones replaced, and the other new ones at the end."""
+    fresh = {line[:-1]: line for line in new}
+    kept = [fresh.pop(line[:-1], line) for line in old]
+    return kept + list(fresh.values())
+
+
+def pair(text: str, default: str) -> tuple[str, str]:
+    """Return both sides of ``first=second``; a missing second is `default` or the first."""
+    first, _, second = text.partition("=")
+    return first, second or default or first
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print or merge the lines, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.measured", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--measure", action="append", required=True, metavar="METRIC[=COLUMN]")
+    parser.add_argument("--at", action="append", default=[], metavar="LOOK")
+    parser.add_argument("--setting", default="")
+    parser.add_argument("--row", action="append", default=[], metavar="SHOWN=EXPERIMENT")
+    parser.add_argument("--into", type=Path, metavar="FILE")
+    chosen = parser.parse_args(arguments)
+    measures = dict(pair(text, "") for text in chosen.measure)
+    shown = {name: row for row, name in (pair(text, "") for text in chosen.row)}
+    try:
+        lines = list(study_lines(chosen.study, chosen.setting, measures, chosen.at or ["end"], shown))
+        if chosen.into and chosen.into.exists():
+            with chosen.into.open(newline="") as file:
+                first, *old = map(tuple, csv.reader(file))
+            if first != HEADER:
+                raise GossipRecError(
+                    f"{chosen.into}: found columns {', '.join(first)}, expected {', '.join(HEADER)}"
+                )
+            lines = merged(old, lines)
+    except GossipRecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([HEADER, *lines])
+    if chosen.into:
+        replace_file(chosen.into, text.getvalue().encode())
+    else:
+        print(text.getvalue(), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
