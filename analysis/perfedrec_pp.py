@@ -38,6 +38,7 @@ from analysis.papers.figures import (
     tick_whole_epochs,
     with_levels,
 )
+from analysis.papers.item_vectors import OTHERS, POPULAR, uniformity_by_seed, uniformity_tables
 from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.tables import DASH, FederatedRow, FederationPrice, format_mean, setting_tables
@@ -264,11 +265,24 @@ def judge_claims(runs: Runs) -> list[ClaimVerdict]:
     """Return the verdicts on the claims beyond the table's orders, in every setting that was run."""
     every = "Not in the paper: personal models help every group of users by activity"
     ends = "Not in the paper: they help the least active group more than the most active"
+    spread = "Pre-training spreads the vectors of items: their uniformity is below that of PerFedRec"
     return [
         *judge_declared(PAPER, runs),
+        judge_claim(PAPER, spread, _spread, runs),
         judge_claim(PAPER, every, _every_group, runs),
         judge_claim(PAPER, ends, _ends, runs),
     ]
+
+
+def _spread(runs: Runs, setting: str) -> Evidence:
+    for group in (POPULAR, OTHERS):
+        whole, without = (
+            uniformity_by_seed(runs, experiment_name(setting, FEDERATED[row]), group)
+            for row in (WHOLE, "PerFedRec")
+        )
+        margins = seed_differences(without, whole)
+        if margins:
+            yield f"uniformity of {group} items: {mean(whole):.3f} and {mean(without):.3f}", margins
 
 
 def _every_group(runs: Runs, setting: str) -> Evidence:
@@ -292,6 +306,7 @@ def _ends(runs: Runs, setting: str) -> Evidence:
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the sections between figures and times."""
     yield from PRICE.tables(runs, PAPER.metrics, title="The price of federation", name="price", about=_PRICE)
+    yield from uniformity_tables(PAPER, FEDERATED, runs)
     yield from activity_tables(runs)
 
 

@@ -7,17 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.cl4fedrec import (
-    PAPER,
-    POPULAR,
-    REPORT,
-    STUDY,
-    correlation_norm,
-    judge_claims,
-    pairwise_cosines,
-    split_by_popularity,
-    uniformity,
-)
+from analysis.cl4fedrec import PAPER, REPORT, STUDY, judge_claims
 from analysis.papers.claims import count_order_verdicts, printed_orders
 from analysis.papers.comparison import (
     BEST,
@@ -183,29 +173,6 @@ def test_the_tiny_scale_says_that_no_number_means_anything(tmp_path):
     page, findings = report(tmp_path / "out", runs_of(tmp_path, {ORIGINAL: level(0.04)}), scale="tiny")
     assert "no number here says anything about the paper" in page
     assert "no number here says anything about the paper" in findings
-
-
-def test_uniformity_tells_a_cone_from_a_sphere():
-    alike = np.ones((5, 3))
-    assert uniformity(pairwise_cosines(alike)) == pytest.approx(0)
-    opposite = np.array([[1.0, 0], [-2.0, 0]])
-    assert pairwise_cosines(opposite).tolist() == [-1]
-    assert uniformity(pairwise_cosines(opposite)) == pytest.approx(-8)  # |x - y|^2 is 4
-    assert pairwise_cosines(opposite, np.array([[0, 3.0]])).tolist() == [0, 0]
-
-
-def test_the_correlation_norm_is_that_of_the_paper():
-    independent = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
-    assert correlation_norm(independent) == pytest.approx(np.sqrt(2) / 2)
-    assert correlation_norm(independent[:, [0, 0]]) == pytest.approx(1)
-
-
-def test_popular_items_come_first_and_halves_where_there_are_few():
-    found = split_by_popularity(np.array([3, 9, 3, 1]))
-    assert [own.tolist() for own in found.values()] == [[1, 0], [2, 3]]
-    many = split_by_popularity(np.arange(1000))
-    assert len(many[POPULAR]) == 100
-    assert many[POPULAR][0] == 999
 
 
 def test_item_vectors_of_kept_versions_are_told_and_drawn(tmp_path):
