@@ -136,25 +136,29 @@ def test_an_interrupt_before_the_waves_lets_no_thread_wait(monkeypatch):
     assert seen == [wave_kernels.NO]
 
 
-def test_threads_begin_together_or_not_at_all():
-    """Two threads run all waves; one that comes after the others have given up runs nothing."""
+def come_to_a_gate():
+    """Return an empty gate for two threads, and how a thread comes to it and returns where it ended."""
     gate = np.zeros(wave_kernels.GATE, np.int64)
     shares = wave_kernels.Shares(
         np.zeros(0, np.int64), np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros(0, np.bool_), 2
     )
     arguments = (((), (), ()), gate, np.zeros((3, 0), np.int64))
+    return gate, lambda part: wave_kernels.run_waves(shares, 0, 1, part, *arguments)
+
+
+def test_two_threads_that_come_together_run_all_waves():
+    _, come = come_to_a_gate()
     ends = []
-
-    def come(part):
-        ends.append(wave_kernels.run_waves(shares, 0, 1, part, *arguments))
-
-    threads = [threading.Thread(target=come, args=(part,)) for part in (0, 1)]
+    threads = [threading.Thread(target=lambda part=part: ends.append(come(part))) for part in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert ends == [1, 1]
-    gate[:] = 0
-    gate[wave_kernels.BEGUN] = wave_kernels.NO
-    come(0)
-    assert ends[2] == 0
+
+
+def test_a_thread_that_stays_alone_gives_up_and_so_does_one_that_comes_later():
+    gate, come = come_to_a_gate()
+    assert come(0) == 0  # after `PATIENCE` looks, about a second
+    assert gate[wave_kernels.BEGUN] == wave_kernels.NO
+    assert come(1) == 0
