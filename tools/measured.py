@@ -6,8 +6,8 @@
 prints a line for each row, column, look and seed: ``setting,row,column,look,seed,measured``. A measure is one of
 ``metrics.csv``, or a path in ``summary.json`` such as ``contribution.leaks.mia_auc``, which has only the end. A look
 is an epoch (a report's round), ``end``, or ``best:METRIC``, the report with the largest METRIC. A setting chooses the
-experiments whose names begin with it, and is left out of the names of rows. ``--into`` writes the lines into a file:
-those with the same names are replaced, all others stay.
+experiments whose names begin with it, and is left out of the names of rows; with ``--row`` only the named ones have
+rows. ``--into`` writes the lines into a file: those with the same names are replaced, all others stay.
 """
 
 from __future__ import annotations
@@ -87,8 +87,10 @@ def values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, 
 def study_lines(
     study: Path, setting: str, measures: Mapping[str, str], looks: Sequence[str], shown: Mapping[str, str]
 ) -> Iterator[Line]:
-    """Yield the lines of a study; `measures` and `shown` have the names of the page."""
+    """Yield the lines of a study; `measures` and `shown` have the page's names; an empty `shown` means all rows."""
     for name, seed, run in finished_runs(study, setting):
+        if shown and name not in shown:
+            continue
         for measure, column in measures.items():
             for look, value in values(run, measure, looks):
                 yield setting, shown.get(name, name), column, look, seed, f"{value:.6f}"

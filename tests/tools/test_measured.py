@@ -90,6 +90,11 @@ def test_a_setting_chooses_experiments_and_rows_have_the_names_of_the_page(folde
     }
 
 
+def test_named_rows_are_the_only_ones(folder, capsys):
+    found = lines(capsys, folder, "--measure", "recall@20", "--row", "Slow=slow-one")
+    assert [(one["row"], one["seed"]) for one in found] == [("Slow", "1"), ("Slow", "2")]
+
+
 def test_a_path_of_the_summary_is_a_measure(folder, capsys):
     found = lines(capsys, folder, "--measure", "nodes=Users", "--setting", "slow")
     assert [(one["look"], float(one["measured"])) for one in found] == [("last epoch", 30.0)] * 2
