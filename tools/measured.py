@@ -18,6 +18,7 @@ import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gossiprec.base.errors import GossipRecError
 from gossiprec.runs import Run, open_run
@@ -66,7 +67,7 @@ def values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, 
     """Yield the looks of a measure that a run has, with their values."""
     curve = by_epoch(run, measure)
     if not curve:
-        value = run.summary
+        value: Any = run.summary
         for key in measure.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
         if isinstance(value, (int, float)):
