@@ -326,7 +326,11 @@ def test_a_section_with_measured_numbers_has_a_command(page):
     ] == []
 
 
-SAME = {"-regularizer": "CL4FedRec", "CL4FedRec+Regularizer": "rCL4FedRec"}
+SAME = {
+    "-regularizer": "CL4FedRec",
+    "CL4FedRec+Regularizer": "rCL4FedRec",
+    "FedNCF+Aug+CL (PDC-FRS)": "PDC-FRS",
+}
 """Rows of papers that are another row."""
 
 
