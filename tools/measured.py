@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -88,13 +89,30 @@ def values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, 
 def study_lines(
     study: Path, setting: str, measures: Mapping[str, str], looks: Sequence[str], shown: Mapping[str, str]
 ) -> Iterator[Line]:
-    """Yield the lines of a study; `measures` and `shown` have the page's names; an empty `shown` means all rows."""
-    for name, seed, run in finished_runs(study, setting):
+    """Yield the lines of a study; `measures` and `shown` have the page's names; an empty `shown` means all rows.
+
+    Raises
+    ------
+    GossipRecError
+        If a named experiment or a measure has no value.
+    """
+    runs, found = list(finished_runs(study, setting)), set()
+    missing = sorted(set(shown) - {name for name, _, _ in runs})
+    if missing:
+        names = ", ".join(sorted({name for name, _, _ in runs}))
+        raise GossipRecError(f"--row: found {', '.join(missing)}, expected some of {names}")
+    for name, seed, run in runs:
         if shown and name not in shown:
             continue
         for measure, column in measures.items():
             for look, value in values(run, measure, looks):
+                found.add(measure)
                 yield setting, shown.get(name, name), column, look, seed, f"{value:.6f}"
+    missing = sorted(set(measures) - found)
+    if missing:
+        raise GossipRecError(
+            f"--measure: found {', '.join(missing)}, of which no run has a value at a given look"
+        )
 
 
 def merged(old: Sequence[Line], new: Sequence[Line]) -> list[Line]:
@@ -110,6 +128,19 @@ def pair(text: str, default: str) -> tuple[str, str]:
     return first, second or default or first
 
 
+def look_name(text: str) -> str:
+    """Return a look.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If it is none of an epoch, ``end`` and ``best:METRIC``.
+    """
+    if not re.fullmatch(r"\d+|end|best:.+", text):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected an epoch, end or best:METRIC")
+    return text
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print or merge the lines, and return the exit status."""
     parser = argparse.ArgumentParser(
@@ -117,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("study", type=Path)
     parser.add_argument("--measure", action="append", required=True, metavar="METRIC[=COLUMN]")
-    parser.add_argument("--at", action="append", default=[], metavar="LOOK")
+    parser.add_argument("--at", action="append", default=[], type=look_name, metavar="LOOK")
     parser.add_argument("--setting", default="")
     parser.add_argument("--row", action="append", default=[], metavar="SHOWN=EXPERIMENT")
     parser.add_argument("--into", type=Path, metavar="FILE")

@@ -124,6 +124,22 @@ def test_a_folder_without_a_study_and_a_setting_without_runs_are_named(folder, t
     assert "found no finished run of quick; finished are fast-one, slow-one" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--at", "banana"], "found 'banana', expected an epoch, end or best:METRIC"),
+        (["--row", "Slow=slowest"], "--row: found slowest, expected some of fast-one, slow-one"),
+        (["--measure", "recal@20"], "--measure: found recal@20, of which no run has a value"),
+        (["--at", "7"], "--measure: found recall@20, of which no run has a value"),
+    ],
+)
+def test_names_without_a_value_are_refused(folder, capsys, arguments, words):
+    with pytest.raises(SystemExit) as refused:
+        raise SystemExit(main([str(folder), "--measure", "recall@20", *arguments]))
+    assert refused.value.code == 2
+    assert words in capsys.readouterr().err
+
+
 def test_a_file_with_other_columns_stays_as_it_is(folder, tmp_path, capsys):
     file = tmp_path / "values.csv"
     file.write_text("row,column,seed,measured\n")
