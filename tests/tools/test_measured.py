@@ -5,24 +5,17 @@ import csv
 import pytest
 
 from gossiprec import study
+from tests.study.small_studies import BASE
 from tools.measured import main
 
 STUDY = {
     "name": "small",
     "seeds": 2,
     "base": {
-        "name": "small",
-        "dataset": {
-            "name": "synthetic",
-            "users": 30,
-            "items": 60,
-            "interactions": 600,
-            "split": {"name": "leave_last_k", "test": 2, "validation": 1},
-        },
-        "model": {"name": "gmf", "dim": 4},
+        **BASE,
         "protocol": {"name": "fedavg", "rounds": 3},
         "evaluate": {"every": 1, "metrics": ["recall@20", "val_recall@20"]},
-        "observers": [{"name": "update-mia", "who": "coordinator"}],
+        "observers": [],
     },
     "axes": {"experiment": {"values": {"slow-one": {"training.learning_rate": 0.001}, "fast-one": {}}}},
 }
@@ -97,7 +90,7 @@ def test_named_rows_are_the_only_ones(folder, capsys):
 
 def test_a_path_of_the_summary_is_a_measure(folder, capsys):
     found = lines(capsys, folder, "--measure", "nodes=Users", "--setting", "slow")
-    assert [(one["look"], float(one["measured"])) for one in found] == [("last epoch", 30.0)] * 2
+    assert [(one["look"], float(one["measured"])) for one in found] == [("last epoch", 12.0)] * 2
 
 
 def test_new_lines_replace_those_of_the_same_names_and_keep_others(folder, tmp_path, capsys):
