@@ -45,7 +45,12 @@ def finished_runs(study: Path, setting: str) -> Iterator[tuple[str, str, Run]]:
             f"{table}: found no file, expected the table of a study; run `gossiprec study` first"
         )
     with table.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("status") == "complete"]
+        lines = csv.DictReader(file)
+        if not {"seed", "run", "status"} <= set(lines.fieldnames or ()):
+            raise GossipRecError(
+                f"{table}: found no columns seed, run and status, expected the table of a study"
+            )
+        rows = [row for row in lines if row["status"] == "complete"]
     axes = list(rows[0])[: list(rows[0]).index("seed")] if rows else []
     named = {(", ".join(row[axis] for axis in axes), row["seed"]): row["run"] for row in rows}
     wanted = {key: run for key, run in named.items() if key[0].startswith(f"{setting}-" if setting else "")}
@@ -79,11 +84,13 @@ def values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, 
         if kind == "end":
             yield LABELS[kind], curve[max(curve)]
         elif kind == "best":
-            scores = by_epoch(run, leading)
+            scores = {
+                e: score for e, score in by_epoch(run, leading).items() if e in curve and score == score
+            }
             if scores:
                 yield LABELS[kind], curve[max(scores, key=lambda epoch: (scores[epoch], -epoch))]
         elif int(look) in curve:
-            yield look, curve[int(look)]
+            yield str(int(look)), curve[int(look)]
 
 
 def study_lines(
@@ -159,21 +166,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lines = list(study_lines(chosen.study, chosen.setting, measures, chosen.at or ["end"], shown))
         if chosen.into and chosen.into.exists():
             with chosen.into.open(newline="") as file:
-                first, *old = map(tuple, csv.reader(file))
+                first, *old = [tuple(row) for row in csv.reader(file)] or [()]
             if first != HEADER:
                 raise GossipRecError(
                     f"{chosen.into}: found columns {', '.join(first)}, expected {', '.join(HEADER)}"
                 )
             lines = merged(old, lines)
-    except GossipRecError as error:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([HEADER, *lines])
+        if chosen.into:
+            replace_file(chosen.into, text.getvalue().encode())
+        else:
+            print(text.getvalue(), end="")
+    except (GossipRecError, OSError, UnicodeDecodeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([HEADER, *lines])
-    if chosen.into:
-        replace_file(chosen.into, text.getvalue().encode())
-    else:
-        print(text.getvalue(), end="")
     return 0
 
 

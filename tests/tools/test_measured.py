@@ -133,6 +133,20 @@ def test_names_without_a_value_are_refused(folder, capsys, arguments, words):
     assert words in capsys.readouterr().err
 
 
+def test_an_empty_file_a_folder_and_a_strange_table_are_refused(folder, tmp_path, capsys):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    for source, into in (
+        (folder, tmp_path / "empty.csv"),
+        (folder, tmp_path),
+        (folder, tmp_path / "no" / "file.csv"),
+        (tmp_path, tmp_path / "new.csv"),
+    ):
+        assert main([str(source), "--measure", "recall@20", "--into", str(into)]) == 2
+        assert capsys.readouterr().err.startswith("error: ")
+    assert (tmp_path / "empty.csv").read_text() == ""
+
+
 def test_a_file_with_other_columns_stays_as_it_is(folder, tmp_path, capsys):
     file = tmp_path / "values.csv"
     file.write_text("row,column,seed,measured\n")
