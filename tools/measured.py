@@ -19,15 +19,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from analysis.papers.comparison import BEST, LAST, metric_by_epoch, summary_value
 from gossiprec.base.errors import GossipRecError
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.run_files import replace_file
 
 HEADER = ("setting", "row", "column", "look", "seed", "measured")
-LABELS = {"end": "last epoch", "best": "best validation epoch"}
-"""Looks as `analysis.papers.comparison` names them."""
 Line = tuple[str, ...]
 
 
@@ -59,38 +57,33 @@ def finished_runs(study: Path, setting: str) -> Iterator[tuple[str, str, Run]]:
         raise GossipRecError(
             f"{table}: found no finished run of {setting or 'any setting'}; finished are {names}"
         )
-    for (name, seed), run in sorted(wanted.items()):
+    for (name, seed), run in sorted(wanted.items(), key=lambda item: (item[0][0], int(item[0][1]))):
         yield name[len(setting) + 1 if setting else 0 :], seed, open_run(study / "runs" / run)
 
 
-def by_epoch(run: Run, metric: str) -> dict[int, float]:
-    """Return a metric of a run by epoch."""
-    own = run.metrics["metric"] == metric
-    return dict(zip(run.metrics["round"][own].tolist(), run.metrics["value"][own].tolist(), strict=True))
-
-
-def values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, float]]:
+def look_values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Yield the looks of a measure that a run has, with their values."""
-    curve = by_epoch(run, measure)
+    curve = metric_by_epoch(run, measure)
     if not curve:
-        value: Any = run.summary
-        for key in measure.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
+        value = summary_value(run, *measure.split("."))
         if isinstance(value, (int, float)):
-            yield LABELS["end"], value
+            yield LAST, value
         return
     for look in looks:
         kind, _, leading = look.partition(":")
         if kind == "end":
-            yield LABELS[kind], curve[max(curve)]
+            yield LAST, curve[max(curve)]
         elif kind == "best":
-            scores = {
-                e: score for e, score in by_epoch(run, leading).items() if e in curve and score == score
-            }
+            scores = {e: v for e, v in metric_by_epoch(run, leading).items() if e in curve and v == v}
             if scores:
-                yield LABELS[kind], curve[max(scores, key=lambda epoch: (scores[epoch], -epoch))]
+                yield BEST, curve[max(scores, key=lambda epoch: (scores[epoch], -epoch))]
         elif int(look) in curve:
-            yield str(int(look)), curve[int(look)]
+            yield label_of(look), curve[int(look)]
+
+
+def label_of(look: str) -> str:
+    """Return the name of a look in the files, as `analysis.papers.comparison` has it."""
+    return {"end": LAST, "best": BEST}.get(look.partition(":")[0]) or str(int(look))
 
 
 def study_lines(
@@ -101,7 +94,7 @@ def study_lines(
     Raises
     ------
     GossipRecError
-        If a named experiment or a measure has no value.
+        If a named experiment, a measure or a look has no value.
     """
     runs, found = list(finished_runs(study, setting)), set()
     missing = sorted(set(shown) - {name for name, _, _ in runs})
@@ -112,17 +105,17 @@ def study_lines(
         if shown and name not in shown:
             continue
         for measure, column in measures.items():
-            for look, value in values(run, measure, looks):
-                found.add(measure)
+            for look, value in look_values(run, measure, looks):
+                found |= {measure, look}
                 yield setting, shown.get(name, name), column, look, seed, f"{value:.6f}"
-    missing = sorted(set(measures) - found)
+    missing = [name for name in (*measures, *map(label_of, looks)) if name not in found]
     if missing:
         raise GossipRecError(
-            f"--measure: found {', '.join(missing)}, of which no run has a value at a given look"
+            f"no run has a value of {', '.join(missing)}; expected measures and looks of the study"
         )
 
 
-def merged(old: Sequence[Line], new: Sequence[Line]) -> list[Line]:
+def merge_lines(old: Sequence[Line], new: Sequence[Line]) -> list[Line]:
     """Return the lines of a file, those with the names of new ones replaced, and the other new ones at the end."""
     fresh = {line[:-1]: line for line in new}
     kept = [fresh.pop(line[:-1], line) for line in old]
@@ -171,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise GossipRecError(
                     f"{chosen.into}: found columns {', '.join(first)}, expected {', '.join(HEADER)}"
                 )
-            lines = merged(old, lines)
+            lines = merge_lines(old, lines)
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([HEADER, *lines])
         if chosen.into:

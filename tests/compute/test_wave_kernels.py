@@ -137,7 +137,7 @@ def test_an_interrupt_before_the_waves_lets_no_thread_wait(monkeypatch):
 
 
 def come_to_a_gate():
-    """Return an empty gate for two threads, and how a thread comes to it and returns where it ended."""
+    """Return an empty gate for two threads, and a function that takes a thread to it and returns its last wave."""
     gate = np.zeros(wave_kernels.GATE, np.int64)
     shares = wave_kernels.Shares(
         np.zeros(0, np.int64), np.zeros(3, np.int64), np.zeros(2, np.int64), np.zeros(0, np.bool_), 2

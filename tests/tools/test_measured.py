@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 
 def lines(capsys, *arguments):
-    """Return what the command prints, as rows."""
+    """Return the printed lines as rows."""
     assert main([str(argument) for argument in arguments]) == 0
     return list(csv.DictReader(capsys.readouterr().out.splitlines()))
 
@@ -122,8 +122,9 @@ def test_a_folder_without_a_study_and_a_setting_without_runs_are_named(folder, t
     [
         (["--at", "banana"], "found 'banana', expected an epoch, end or best:METRIC"),
         (["--row", "Slow=slowest"], "--row: found slowest, expected some of fast-one, slow-one"),
-        (["--measure", "recal@20"], "--measure: found recal@20, of which no run has a value"),
-        (["--at", "7"], "--measure: found recall@20, of which no run has a value"),
+        (["--measure", "recal@20"], "no run has a value of recal@20"),
+        (["--at", "end", "--at", "7"], "no run has a value of 7"),
+        (["--at", "end", "--at", "best:recal@20"], "no run has a value of best validation epoch"),
     ],
 )
 def test_names_without_a_value_are_refused(folder, capsys, arguments, words):
