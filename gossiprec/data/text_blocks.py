@@ -282,12 +282,10 @@ def _decoded(source: FileSource, layout: TextFormat, stream: BinaryIO) -> Iterat
     while True:
         try:
             text = decode(raw, not raw)
-        except UnicodeDecodeError as error:
-            line += count_line_ends(error.object[: error.start].decode(encoding, "replace"))
+        except UnicodeError as error:
+            if isinstance(error, UnicodeDecodeError):  # the error of punycode has no position
+                line += count_line_ends(error.object[: error.start].decode(encoding, "replace"))
             raise _no_text(source, line, encoding, layout.keys) from error
-        except UnicodeError as error:  # UTF-16 or UTF-32 without a mark
-            remedy = f"its byte order mark; without one, set encoding: {encoding}-le or {encoding}-be"
-            raise source.error(line, f"no byte order mark of {encoding}", remedy) from error
         if is_first:
             text, is_first = text.removeprefix("\ufeff"), not text
         yield raw, text
@@ -348,12 +346,19 @@ def encoding_of(source: FileSource, head: bytes, stated: str) -> str:
     Raises
     ------
     DataError
-        If they disagree; the default ``utf-8`` agrees with any mark.
+        If they disagree (the default ``utf-8`` agrees with any mark), or if the stated one requires a mark and there is
+        none.
     """
     marked = next((name for mark, name in MARKS if head.startswith(mark)), None)
-    if marked is None:
-        return stated
     said = lookup(stated).name
+    if marked is None:
+        if head and said in (
+            "utf-16",
+            "utf-32",
+        ):  # decoders report a missing mark in other ways since Python 3.13
+            remedy = f"its byte order mark; without one, set encoding: {said}-le or {said}-be"
+            raise source.error(1, f"no byte order mark of {said}", remedy)
+        return stated
     if said in ("utf-8", "utf-8-sig") or said.startswith(marked):
         return stated if marked == "utf-8" or said.startswith(marked) else marked
     raise source.error(

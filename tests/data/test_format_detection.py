@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+
 import pytest
 from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
 from gossiprec.base.errors import DataError
+from gossiprec.data import text_blocks
 from gossiprec.data.format_detection import column_role, column_roles
 
 NAMED = "customer,title,product,ts\nann,A,x,2010-10-19\nbob,B,y,2010-10-20\n"
@@ -245,6 +248,32 @@ def test_texts_of_items_have_a_header_of_their_own(tmp_path):
 )
 def test_what_nobody_can_mean_is_refused(tmp_path, text, options, words):
     assert words in refusal(pack(tmp_path / "a.csv", text), **options)
+
+
+class LaterDecoder(codecs.BufferedIncrementalDecoder):
+    """A decoder of UTF-16 without a mark that raises the error of Python 3.13."""
+
+    def _buffer_decode(self, input, errors, final):
+        raise UnicodeDecodeError("utf-16", input, 0, 2, "Stream does not start with BOM")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf_32", "U16"])
+@pytest.mark.parametrize("order", ["le", "be"])
+def test_a_missing_byte_order_mark_is_named_whatever_the_decoder_raises(
+    tmp_path, monkeypatch, encoding, order
+):
+    name = codecs.lookup(encoding).name
+    path = pack(tmp_path / "a.csv", "user,item\n1,5\n".encode(f"{name}-{order}"))
+    words = f"set encoding: {name}-le or {name}-be"
+    assert words in refusal(path, encoding=encoding)
+
+    monkeypatch.setattr(text_blocks, "getincrementaldecoder", lambda encoding: LaterDecoder)
+    assert words in refusal(path, encoding=encoding)
+
+
+def test_a_decoding_error_without_a_position_is_an_error_of_the_data(tmp_path):
+    path = pack(tmp_path / "a.csv", "user,item\n1,é-\n".encode("latin-1"))
+    assert "found bytes that are not PUNYCODE text" in refusal(path, encoding="punycode")
 
 
 def test_ratings_of_0_and_1_are_read_when_it_is_said_which_count(tmp_path):
