@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 
@@ -187,7 +188,7 @@ def test_a_full_disk_under_stdout_is_one_message():
 @pytest.mark.slow
 def test_a_closed_pipe_is_quiet():
     ran = subprocess.run(
-        f"{sys.executable} -m gossiprec scenario schema | head -n 1",
+        f"{shlex.quote(sys.executable)} -m gossiprec scenario schema | head -n 1",
         shell=True, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (ran.stdout, ran.stderr) == ("{\n", "")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -156,11 +157,12 @@ def test_a_shell_completes_a_key_without_a_blank_after_it_and_its_value(shell, t
     ).stdout  # fmt: skip
     (tmp_path / "script").write_text(script)
     command = tmp_path / "gossiprec"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m gossiprec "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gossiprec "$@"\n')
     command.chmod(0o755)
     asked, told = CALLS[shell]
+    asked = asked.replace("SCRIPT", shlex.quote(str(tmp_path / "script")))
     ended = subprocess.run(
-        [shell, *(["-f"] if shell == "zsh" else []), "-c", asked.replace("SCRIPT", str(tmp_path / "script"))],
+        [shell, *(["-f"] if shell == "zsh" else []), "-c", asked],
         env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}", HOME=str(tmp_path)),
         capture_output=True, text=True, check=False,
     )  # fmt: skip

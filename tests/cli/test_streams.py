@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from calls import QUICK, ROOT, SMOKE, environment, invoke
 
-GOSSIPREC = f"{sys.executable} -m gossiprec"
+GOSSIPREC = shlex.join([sys.executable, "-m", "gossiprec"])
 
 
 def shell(text, cwd):
@@ -22,7 +23,7 @@ def shell(text, cwd):
 
 @pytest.fixture
 def simulate():
-    return f"{GOSSIPREC} simulate {SMOKE} {' '.join(QUICK)} --out run"
+    return f"{GOSSIPREC} {shlex.join(['simulate', SMOKE, *QUICK])} --out run"
 
 
 def status(folder):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
 
@@ -88,10 +89,11 @@ def test_cat_takes_a_run_directory_and_an_empty_log(tmp_path):
 def test_cat_stops_quietly_when_its_reader_does(tmp_path):
     with EventWriter(tmp_path / "events.mplog") as writer:
         writer.append("wake", {"time": range(200_000), "node": [1] * 200_000})
-    command = f"{sys.executable} -c 'from gossiprec.cli.log import log; log()' cat {tmp_path} | head -n 20"
+    command = [sys.executable, "-c", "from gossiprec.cli.log import log; log()", "cat", str(tmp_path)]
     ran = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=True
-    )
+        ["bash", "-o", "pipefail", "-c", f"{shlex.join(command)} | head -n 20"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
 
     assert ran.stderr == ""
     assert rows(ran.stdout)[-1][0] == "wake"

@@ -26,6 +26,8 @@ from tests.emulation.tiny_runs import tiny
 ROOT = Path(__file__).parents[2]
 KERNEL = """
 import json, os
+from pathlib import Path
+import gossiprec
 import numba
 {before}
 from gossiprec.native.jit import inline, jitable, kernel
@@ -49,6 +51,9 @@ def both(x):
 def loop(x):
     return x + 1
 
+def is_ours(function):
+    return Path(function.__code__.co_filename).is_relative_to(Path(gossiprec.__file__).parent)
+
 refused = False
 try:
     with missing_kernel_policy(MissingKernelPolicy.REFUSE):
@@ -58,9 +63,9 @@ except KernelNotCachedError:
 print(json.dumps(dict(
     values=[both(1.0), both(1.0), jit_cached(loop)(1)],
     refused=refused,
-    patched=any("gossiprec" in each.__code__.co_filename for each in (
+    patched=any(map(is_ours, (
         CPUCodeLibrary._optimize_final_module, CPUCodeLibrary._finalize_final_module, CPUContext.get_executable,
-    )),
+    ))),
     environment=os.environ.get("GOSSIPREC_PLAIN_NUMBA"),
 )))
 """
