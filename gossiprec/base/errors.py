@@ -109,13 +109,20 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
 def _foreign_caller(error: BaseException) -> str:
     """Return the line outside gossiprec, Python and its libraries that raised an error, as text, or an empty string."""
     ours, found = Path(__file__).parents[1], ""
-    libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    library = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    packages = [
+        Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")
+    ]  # often a folder of the library
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
         if ours in (path := Path(code.co_filename)).parents:
             found = ""  # files that gossiprec opens for its caller count as its own
-        elif not found and path.is_absolute() and not any(each in path.parents for each in libraries):
+        elif not found and path.is_absolute() and (_is_below(path, packages) or not _is_below(path, library)):
             found = f" ({code.co_name}, {path}, line {trace.tb_lineno})"
         trace = trace.tb_next
     return found
+
+
+def _is_below(path: Path, folders: list[Path]) -> bool:
+    return any(folder in path.parents for folder in folders)

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import sysconfig
 
 import click
 import pytest
@@ -124,8 +125,18 @@ def test_each_error_of_the_system_has_its_own_next_step(capsys, raising, number,
     assert f"; {step}" in err
 
 
-def test_a_missing_file_of_a_plug_in_names_the_line_that_opened_it(capsys, monkeypatch, tmp_path):
-    plugin = tmp_path / "plugin.py"
+@pytest.mark.parametrize("library", ["lib", "."])
+def test_a_missing_file_of_a_plug_in_names_the_line_that_opened_it(capsys, monkeypatch, tmp_path, library):
+    """Also where plug-ins are installed below Python's own library, as without a virtual environment."""
+    plugin = tmp_path / "site-packages" / "plugin.py"
+    plugin.parent.mkdir()
+    places = {
+        "stdlib": library,
+        "platstdlib": library,
+        "purelib": "site-packages",
+        "platlib": "site-packages",
+    }
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / places[name]))
     plugin.write_text("def load(*_):\n    return open('/no/such/words.txt')\n")
     space: dict = {}
     exec(compile(plugin.read_text(), str(plugin), "exec"), space)
