@@ -1,13 +1,18 @@
 """A checkout and its environment may have any name and be anywhere."""
 
 import ast
+import itertools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from gossiprec.base.errors import ScenarioError
+from gossiprec.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("analysis", "benchmarks", "docs", "examples", "gossiprec", "tests", "tools")
@@ -18,18 +23,27 @@ FILE_OF_CODE = r"co_filename|__file__|sys\.(?:executable|prefix|path)|cwd\(|\.pa
 NAME_IN_PATH = re.compile(rf"""["']/?gossiprec/?["'] (?:not )?in [^\n]*(?:{FILE_OF_CODE})""")
 """Pattern of a test for our code by its name; it also matches all that is installed in a checkout of this name."""
 
+COMMAND = re.compile(r"gossiprec [a-z ]+$")
+PLACE = re.compile(r"(?:path|folder|whole)$|^(?:run|out)$|^tmp_path")
+CANDIDATE = re.compile(r"\{sys\.executable|gossiprec [a-z ]+\{")
+"""A command that a message names, the name of a file or folder after it, and text in which either may be."""
+
 
 def find_faults(text):
-    """Return the expressions of a Python file that are wrong in some checkouts."""
-    tree = ast.parse(text if "{sys.executable" in text else "")
-    strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    parts = [part.value for node in strings for part in node.values if isinstance(part, ast.FormattedValue)]
-    unquoted = [name for part in parts if (name := ast.unparse(part)) == "sys.executable"]
+    """Return the expressions of a Python file that are wrong in some places."""
+    unquoted = []
+    tree = ast.parse(text if CANDIDATE.search(text) else "")
+    for string in (node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)):
+        for before, part in itertools.pairwise([ast.Constant(""), *string.values]):
+            name = ast.unparse(part.value) if isinstance(part, ast.FormattedValue) else ""
+            command = COMMAND.search(str(getattr(before, "value", "")))
+            if name == "sys.executable" or (command and PLACE.search(name)):
+                unquoted.append(name)
     return unquoted + NAME_IN_PATH.findall(text)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_interpreters_in_text_are_quoted_and_our_code_is_not_known_by_a_part_of_its_path(folder):
+def test_commands_quote_places_and_our_code_is_not_known_by_a_part_of_its_path(folder):
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py")} - FOR_PEOPLE
     files.discard(Path(__file__).relative_to(ROOT).as_posix())
     faults = {name: find_faults((ROOT / name).read_text(encoding="utf-8")) for name in sorted(files)}
@@ -42,6 +56,9 @@ def test_interpreters_in_text_are_quoted_and_our_code_is_not_known_by_a_part_of_
         ('f"{sys.executable} -m gossiprec | head"', 1),
         ('f"{shlex.quote(sys.executable)} -m gossiprec | head"', 0),
         ('[sys.executable, "-m", "gossiprec"]', 0),
+        ('f"resume with: gossiprec resume {run.path} --from-start"', 1),
+        ('f"resume with: gossiprec resume {quote(str(run.path))} --from-start"', 0),
+        ('f"run gossiprec init {path.stem} to write it"', 0),
         ('any("gossiprec" in each.__code__.co_filename for each in functions)', 1),
         ("if 'gossiprec/' not in str(path): pass", 1),
         ("PROGRAM = '''\n\"gossiprec\" in module.__file__\n'''", 1),
@@ -51,6 +68,15 @@ def test_interpreters_in_text_are_quoted_and_our_code_is_not_known_by_a_part_of_
 )
 def test_faults_are_found(text, n_faults):
     assert len(find_faults(text)) == n_faults
+
+
+def test_a_command_in_a_message_can_be_pasted(tmp_path):
+    path = tmp_path / "päth with blanks" / "study.yaml"
+    path.parent.mkdir()
+    path.write_text("axes: {}\n")
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path)
+    assert shlex.split(str(caught.value).partition("with: ")[2]) == ["gossiprec", "study", str(path)]
 
 
 MAKEFILE = """

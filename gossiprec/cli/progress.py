@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -319,5 +320,5 @@ def format_table_note(table: StudyTable, folder: Path) -> str:
     lines = [NOTE]
     lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
     kind = " --kind paired" if table.baseline and not table.picture else ""
-    lines += [f"figures       gossiprec plot study {folder}{kind}"] if table.varying else []
-    return "\n".join([*lines, f"report        gossiprec report {folder}"])
+    lines += [f"figures       gossiprec plot study {quote(str(folder))}{kind}"] if table.varying else []
+    return "\n".join([*lines, f"report        gossiprec report {quote(str(folder))}"])

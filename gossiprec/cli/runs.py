@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -287,8 +288,8 @@ def _families_of_study(folder: Path) -> list[list[Group]]:
     if not families:
         raise LogError(
             f"{folder}: found {'one group' if points else 'no groups'} of finished runs (combinations that differ only "
-            f"in what is observed share theirs); expected two or more; for results, gossiprec table {folder}; to "
-            "compare users, name the runs"
+            f"in what is observed share theirs); expected two or more; for results, gossiprec table "
+            f"{quote(str(folder))}; to compare users, name the runs"
         )
     found = [_at_common_seeds([group(first), *map(group, others)]) for first, others in families.items()]
     if not any(found):

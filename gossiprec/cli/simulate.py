@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -232,10 +233,12 @@ def _say_interrupted(run: Run) -> None:
         err=True,
     )
     if CheckpointFolder(run.path).newest_first():
-        click.echo(f"resume with: gossiprec resume {run.path}", err=True)
+        click.echo(f"resume with: gossiprec resume {quote(str(run.path))}", err=True)
     else:
         click.echo(
-            f"no checkpoint was written; start over with: gossiprec resume {run.path} --from-start", err=True
+            f"no checkpoint was written; start over with: gossiprec resume {quote(str(run.path))} "
+            "--from-start",
+            err=True,
         )
 
 
@@ -257,7 +260,9 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     except LogError as error:
         click.echo(f"note: no figures: {error}", err=True)
     except KeyboardInterrupt:
-        click.echo(f"note: figures skipped; draw them with: gossiprec plot curves {run.path}", err=True)
+        click.echo(
+            f"note: figures skipped; draw them with: gossiprec plot curves {quote(str(run.path))}", err=True
+        )
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
         with ignore_closed_pipe():

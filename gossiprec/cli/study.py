@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -209,7 +210,7 @@ def _search(study: LoadedStudy, options: StudyOptions, limit: int | None) -> int
         return INTERRUPTED
     for line in (*describe_result(result), str(folder.path / CSV)):
         click.echo(line)
-    click.echo(f"page: gossiprec report {folder.path}")
+    click.echo(f"page: gossiprec report {quote(str(folder.path))}")
     return 0 if result.best else 1
 
 

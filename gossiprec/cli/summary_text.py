@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def format_footer(summary: Mapping[str, Any], path: Path) -> str:
         "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
         "checkpoints": _checkpoints_text(summary),
         "files": str(path),
-        "report": f"gossiprec report {path}",
+        "report": f"gossiprec report {quote(str(path))}",
     }
     return format_rows({name: text for name, text in rows.items() if text})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,7 +39,8 @@ def _read(run: Run) -> Arrays:
     path = run.path / "epsilon.npz"
     if not path.is_file():
         raise LogError(
-            f"{path}: found no such file; expected the epsilons of the run; write it with: gossiprec epsilon {run.path}"
+            f"{path}: found no such file; expected the epsilons of the run; write it with: "
+            f"gossiprec epsilon {quote(str(run.path))}"
         )
     return read_arrays(path, epsilon_bytes(run.summary))
 

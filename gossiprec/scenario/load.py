@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -105,7 +106,7 @@ def read_source(
         )
     if "axes" in own.data and "dataset" not in own.data:
         raise ScenarioError(
-            f"{own.whole}: is a study, not a scenario; run it with: gossiprec study {own.whole}"
+            f"{own.whole}: is a study, not a scenario; run it with: gossiprec study {quote(str(own.whole))}"
         )
     return own
 

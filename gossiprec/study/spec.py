@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
@@ -457,7 +458,7 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> LoadedStudy
         )
     if "dataset" in source.data and "axes" not in source.data:
         raise ScenarioError(
-            f"{source.whole}: is a scenario, not a study; run it with: gossiprec simulate {source.whole}"
+            f"{source.whole}: is a scenario, not a study; run it with: gossiprec simulate {quote(str(source.whole))}"
         )
     file = _typed(source, problems)
     problems.raise_any(source.source_map)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from shlex import quote
 
 import pytest
 from calls import ROOT, SMOKE, environment, invoke
@@ -98,7 +99,7 @@ def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     assert code == 130
     assert "Traceback" not in errors
     assert "interrupted at virtual time" in errors
-    assert f"resume with: gossiprec resume {out}" in errors
+    assert f"resume with: gossiprec resume {quote(str(out))}" in errors
     assert "smoke, seed 1: interrupted" in output
     run = open_run(out)
     assert run.manifest["status"] == run.summary["status"] == "interrupted"
@@ -125,7 +126,7 @@ def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, asked_to_end, 
     code, _, errors, out = asked_to_end(by=by)
     assert code == 130
     assert "note: stopping at the next report" in errors
-    assert f"resume with: gossiprec resume {out}" in errors
+    assert f"resume with: gossiprec resume {quote(str(out))}" in errors
     reached = open_run(out).summary["virtual_time"]
     assert reached == read_stamp(CheckpointFolder(out).newest_first()[0]).time == 2
 
@@ -138,7 +139,7 @@ def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, asked_to_end, 
 
 def test_without_checkpoints_it_says_how_to_begin_again(asked_to_end):
     _, _, errors, out = asked_to_end("--set", "checkpoint={minutes: null}")
-    assert f"gossiprec resume {out} --from-start" in errors
+    assert f"gossiprec resume {quote(str(out))} --from-start" in errors
 
 
 @pytest.mark.slow

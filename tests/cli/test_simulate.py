@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from shlex import quote
 
 import pytest
 from calls import QUICK, ROOT, SMOKE, invoke
@@ -108,7 +109,7 @@ def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     if run.summary["attacks"] and path in DRAWN:  # there is nothing to draw without
         assert all((run.path / name).stat().st_size for name in ("cdf.png", "curves.png"))
         assert f"figures       {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
-    assert f"gossiprec report {run.path}\n" in out
+    assert f"gossiprec report {quote(str(run.path))}\n" in out
     code, _, err = invoke(capsys, "report", run.path)
     assert code == 0, err
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from shlex import quote
 
 import pytest
 import yaml
@@ -121,7 +122,7 @@ def test_options_that_no_file_defines_have_no_docstrings():
 @pytest.mark.parametrize(("kind", "options"), [("scenarios", []), ("studies", ["--study", "--refer"])])
 def test_the_file_that_editors_read_is_the_schema_of_this_version(kind, options):
     printed = [sys.executable, "-m", "gossiprec", "scenario", "schema", *options]
-    renew = f"renew it: gossiprec scenario schema {' '.join(options)} --out {schema_file(kind)}"
+    renew = f"renew it: gossiprec scenario schema {' '.join(options)} --out {quote(str(schema_file(kind)))}"
     assert schema_file(kind).read_text(encoding="utf-8") == subprocess.check_output(printed, text=True), renew
 
 

@@ -1,6 +1,7 @@
 """``gossiprec study``: its options, and what it says at the end."""
 
 import re
+from shlex import quote
 
 import pytest
 from small_studies import COALITION, FANOUT, SINGLE, study_file
@@ -43,8 +44,8 @@ def test_it_ends_with_means_and_the_next_commands(tmp_path, capsys):
     assert [line[0] for line in lines] == ["1", "2", "3"]
     means = [f"{50 * sum(seeds.values()):.1f}" for seeds in found.values()]
     assert [line[3].split(" ± ")[0] for line in lines] == means
-    assert f"gossiprec plot study {tmp_path / 'out'} --kind paired" in said
-    assert f"gossiprec report {tmp_path / 'out'}" in said
+    assert f"gossiprec plot study {quote(str(tmp_path / 'out'))} --kind paired" in said
+    assert f"gossiprec report {quote(str(tmp_path / 'out'))}" in said
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from shlex import quote
 
 import pandas as pd
 import pytest
@@ -242,9 +243,8 @@ def test_its_folder_keeps_what_the_file_says_of_pictures(placed):
     table = read_study(placed.path)
     assert table.picture == PLACED["picture"]
     assert (table.axis_label("fraction"), table.axis_label("fanout")) == ("colluders", "fanout")
-    assert (
-        format_table_note(table, placed.path).splitlines()[1].endswith(f"gossiprec plot study {placed.path}")
-    )
+    note = format_table_note(table, placed.path).splitlines()[1]
+    assert note.endswith(f"gossiprec plot study {quote(str(placed.path))}")
 
 
 def test_options_are_those_of_the_command(tmp_path):

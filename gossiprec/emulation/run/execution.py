@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeAlias, TypedDict
 
 from gossiprec.base.errors import LogError
@@ -335,7 +336,7 @@ def reopen_run(
 
 def restart_hint(run: Path) -> str:
     """Return the command that starts a run over, as part of a message."""
-    return f"start over with: gossiprec resume {run} --from-start"
+    return f"start over with: gossiprec resume {quote(str(run))} --from-start"
 
 
 def check_manifest(run: Run, progress: Progress, *, excused: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, Protocol, Unpack
 
 import numpy as np
@@ -105,11 +106,11 @@ def comparable_scenario(run: Run) -> Scenario:
     if run.status != "complete":
         raise LogError(
             f"{run.path}: found a run with status {run.status}; expected a complete run; finish it first: "
-            f"gossiprec resume {run.path}"
+            f"gossiprec resume {quote(str(run.path))}"
         )
     scenario, again = (
         load_scenario(run.path / run_files.SCENARIO),
-        f"gossiprec simulate {run.path}/scenario.yaml",
+        f"gossiprec simulate {quote(str(run.path / run_files.SCENARIO))}",
     )
     if run.manifest.get("changes"):
         raise LogError(
@@ -358,7 +359,7 @@ def _removed(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[int]:
         differs = next((key for key in plain[0] if plain[0][key] != plain[1].get(key)), "dataset.without")
         raise ScenarioError(
             f"{runs[1].path}: is not {runs[0].path} without the data of some users: they differ in {differs}; make it "
-            f"with: gossiprec counterfactual {runs[0].path} --without USER"
+            f"with: gossiprec counterfactual {quote(str(runs[0].path))} --without USER"
         )
     return sorted(after - before)
 
@@ -383,7 +384,7 @@ def check_same_log(run: Run, again: Run) -> None:
     if run.manifest["log_digest"] != again.manifest["log_digest"]:
         raise LogError(
             f"{run.path}: running its scenario again gave another log; expected the same one; find the first "
-            f"difference with: gossiprec replay {run.path}"
+            f"difference with: gossiprec replay {quote(str(run.path))}"
         )
 
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from shlex import quote
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeVar, Unpack
 
@@ -342,7 +343,8 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     def _check_open(self) -> None:
         if self._ended is not None:
             status = self._ended.status
-            hint = "" if status == "complete" else f", or continue it: gossiprec resume {self.path}"
+            resume = f", or continue it: gossiprec resume {quote(str(self.path))}"
+            hint = "" if status == "complete" else resume
             raise LogError(f"{self.path} has ended ({status}); open it with gossiprec.open_run{hint}")
 
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ def _check_same(run: Run, again: Run, scenario: Scenario) -> None:
         raise LogError(
             f"{run.path}: the second run is not the same: {difference}; expected equal results; "
             + (f"restore what changed ({'; '.join(changed)})" if changed else "check the run's files")
-            + f", or run it again: gossiprec rerun {run.path}"
+            + f", or run it again: gossiprec rerun {quote(str(run.path))}"
         )
 
 
@@ -143,7 +144,7 @@ def _check_observable(run: Run) -> None:
     if run.status != "complete":
         raise LogError(
             f"{run.path}: found a run with status {run.status}; expected a complete run; finish it first: "
-            f"gossiprec resume {run.path}"
+            f"gossiprec resume {quote(str(run.path))}"
         )
     if faults := file_faults(run.path, run.manifest):
         raise LogError(f"{faults[0]}; expected the files of the run; restore it from a copy")
@@ -169,7 +170,7 @@ def observing_scenario(
             why = WHY.get(key, "it belongs to the run")
             raise ScenarioError(
                 f"{source}: {key}: found {format_value(added[key])}, but {why}; expected only observers and "
-                f"evaluate; to change the run: gossiprec rerun {run.path} --set ..."
+                f"evaluate; to change the run: gossiprec rerun {quote(str(run.path))} --set ..."
             )
     evaluate = _with_measures(run, added.get("evaluate") or {}, source)
     plain = {**run.scenario, "observers": added.get("observers") or [], "evaluate": evaluate}

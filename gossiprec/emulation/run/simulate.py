@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, TypeAlias, Unpack
 
 import numpy as np
@@ -230,7 +231,7 @@ def run_with_recovery(
                 raise ResourceError(
                     f"shard {lost.number} died twice ({reasons[lost.number]}; then {lost.reason}): its machine "
                     "may be out of memory (check dmesg), or its process is being killed; use more or "
-                    f"smaller shards, and resume with: gossiprec resume {path}"
+                    f"smaller shards, and resume with: gossiprec resume {quote(str(path))}"
                 ) from lost
             reasons[lost.number] = lost.reason
             options.progress.note(f"{lost}; restarting that shard and resuming from the last checkpoint")
