@@ -9,6 +9,7 @@ import textwrap
 def plant(patch, owner, name, old, new):
     """Replace a function of a module or class by its source with one text in place of another, until `patch` ends."""
     function = vars(owner)[name]
+    function = getattr(function, "fget", function)  # of a property
     source = textwrap.dedent(inspect.getsource(function))
     assert source.count(old) == 1, f"{old!r} is not once in {name}"
     body = textwrap.indent(source.replace(old, new), "    ")
