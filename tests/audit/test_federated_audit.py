@@ -29,7 +29,7 @@ from gossiprec.rules import RootData
 from gossiprec.rules.aggregators import AGGREGATORS, Inbox, make_aggregator
 from tests.aggregators.test_poisoning_rules import N_ITEMS, N_SHARED, WIDTH, drawn
 from tests.aggregators.test_poisoning_rules import inbox as inbox_of
-from tests.audit import federated_loop, formulas, poisoners, rules
+from tests.audit import federated_loop, formulas, poisoners, rules, unlearning
 from tests.audit.federated_mutations import MUTATIONS
 from tests.recommenders import contributing
 from tests.recommenders import test_bil as of_bil
@@ -502,7 +502,7 @@ def test_every_rule_and_every_measure_is_audited():
     assert {*MEASURES} == {*RANKING, *OF_DATA, "er"}
 
 
-@pytest.mark.parametrize("module", [*MODULES, poisoners])
+@pytest.mark.parametrize("module", [*MODULES, poisoners, unlearning])
 def test_formulas_know_of_the_library_the_draws_alone(module):
     tree = ast.parse(Path(module.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -90,7 +90,7 @@ class Forgotten:
     stored_bytes : int
         Bytes that clients and coordinator must have stored before the request, in total.
     local_epochs : int
-        Passes of clients over their samples after the request.
+        Local epochs of all nodes after the request, also of nodes without samples.
     seconds : float
         Wall time of the method on this machine, without what the original run computes in any case.
     updates : ndarray of int64, shape (n_nodes,), or None
