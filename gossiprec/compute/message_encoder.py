@@ -24,7 +24,7 @@ from gossiprec.compute.messages import (
     RowTransform,
     Transform,
 )
-from gossiprec.compute.plan.program import Program
+from gossiprec.compute.plan.program import UNSENT, Program
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
@@ -155,7 +155,10 @@ class MessageEncoder:
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Rewrite the messages of the pushes among some tasks of one wave."""
-        tasks = tasks[program.push[tasks] >= 0] if len(program.push) else tasks[:0]
+        if not len(program.push):
+            return
+        self._remember(program, tasks[program.push[tasks] == UNSENT])
+        tasks = tasks[program.push[tasks] >= 0]
         kind = 2 * self._chain_of[program.node[tasks]] + self._hides_user[program.node[tasks]]
         for each in np.unique(kind[kind >= 0]).tolist():
             some = tasks[kind == each]
@@ -173,6 +176,16 @@ class MessageEncoder:
                     self._note_size(program, task, payload.size_bytes)
             self._store.keep(program, task, payload, resized=bool(self._resizes[node]))
         program.source[tasks] = program.target[tasks]
+
+    def _remember(self, program: Program, tasks: I64) -> None:
+        """Add local updates after which nothing was sent to the memory of transforms that sum updates."""
+        layout = self._work.layout
+        for task in tasks.tolist():
+            node, rows = int(program.node[task]), np.array([program.source[task], program.base[task]])
+            after, before = self._work.arena.load(rows)[:, : layout.shared.stop]
+            for _, each in self._outgoing.rewriting_transforms(node):
+                if each.sums_updates:
+                    self._memory[id(each)][node] += after - before
 
     def _pack_rows(self, program: Program, tasks: I64, chain: Chain) -> None:
         """Encode the pushes of nodes with the same transform into packed rows."""

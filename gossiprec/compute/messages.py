@@ -170,6 +170,8 @@ class Transform:
         its blocks.
     keeps_memory : bool
         Whether a node's pushes depend on its earlier ones, by :attr:`PushContext.memory`.
+    sums_updates : bool
+        Whether the memory also gets each local update after which nothing was sent, number by number.
     extra_bytes : int
         Bytes that a message holds in addition to its blocks.
     cut : Cut or None
@@ -187,6 +189,7 @@ class Transform:
     is_partial: ClassVar[bool] = False
     resizes: ClassVar[bool] = False
     keeps_memory: ClassVar[bool] = False
+    sums_updates: ClassVar[bool] = False
     extra_bytes: int = 0
     has_fixed_size: ClassVar[bool] = False
     cut: Cut | None = None

@@ -49,6 +49,7 @@ class Sparsify(RowTransform):
 
     is_partial = True
     keeps_memory = True
+    sums_updates = True
     needs_base = True
     has_fixed_size = True
 

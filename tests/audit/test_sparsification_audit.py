@@ -23,12 +23,17 @@ N_NUMBERS = DIM + N_ITEMS * DIM + DIM + 1
 ORDER = ("user", "items", "weight", "bias")
 GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 2}, "wakes": 6, "wake": {"law": "exponential"}}
 FEDERATION = {"name": "fedavg", "rounds": 5, "participation": 0.7}
+PULL = {"name": "push-pull", "exchange": "pull", "receivers": 2, "wakes": 6, "wake": {"law": "exponential"}}
+ALONE = {"sessions": [{"nodes": {"fraction": 0.95}, "period": 6, "offline_from": 1, "offline_until": 4}]}
 LATE = {"latency": {"law": "exponential", "mean": 0.5}}
 CASES = {
     "top-k in gossip": (GOSSIP, {"name": "top-k", "share": 0.22}),
     "top-k in a federation": (FEDERATION, {"name": "top-k", "share": 0.22}),
     "random-k in gossip": (GOSSIP, {"name": "random-k", "k": 30}),
     "random-k in a federation": (FEDERATION, {"name": "random-k", "k": 30}),
+    "top-k, trained on receive": ({**GOSSIP, "train_on": "receive"}, {"name": "top-k", "share": 0.22}),
+    "top-k, alone at some wakes": (GOSSIP, {"name": "top-k", "share": 0.22}),
+    "top-k, sent on request": (PULL, {"name": "top-k", "share": 0.22}),
 }
 
 
@@ -98,6 +103,36 @@ class SparseNode(brute_force.Node):
 class Gossip(brute_force.RandGossip):
     def prepare(self):
         self.nodes = [SparseNode(node, self.policy, adopts=False) for node in self.nodes]
+        events = [self.log.events(kind) for kind in ("message", "drop")]
+        self.pushes = {push for each in events for push in brute_force.rows(each, "sender", "sent_at")}
+
+    def send(self, time, node):
+        if (node, time) in self.pushes:  # else the node has no receivers
+            super().send(time, node)
+
+
+class Pull(Gossip):
+    """Nodes train at wakes and send their model on request, at the times that the log has."""
+
+    def prepare(self):
+        super().prepare()
+        self.due = sorted(brute_force.rows(self.log.events("message"), "sent_at", "sender"))
+
+    def send_until(self, time):
+        while self.due and self.due[0][0] <= time:
+            at, node = self.due.pop(0)
+            self.send(at, node)
+
+    def wake(self, time, node):
+        self.send_until(time)
+        self.nodes[node].train()
+
+    def receive(self, time, *what):
+        self.send_until(time)
+        super().receive(time, *what)
+
+    def merge(self, sender, receiver, model):
+        receiver.merge(model, 0.5)
 
 
 class Federation(brute_force.FedAvg):
@@ -119,10 +154,14 @@ class Federation(brute_force.FedAvg):
         super().wake(time, node)
 
 
+WORLDS = {"fedavg": Federation, "rand-gossip": Gossip, "push-pull": Pull}
+
+
 def agree(case, folder):
     """Return whether all models at the end of a run are those of plain numpy."""
     protocol, policy = CASES[case]
     network = {} if protocol["name"] == "fedavg" else {"network": LATE}
+    network |= {"churn": ALONE} if "alone" in case else {}
     scenario = tiny(
         model={"name": "gmf", "dim": DIM, "init_std": 0.5}, protocol=protocol,
         training={"optimizer": "sgd", "learning_rate": 0.3, "batch_size": "full", "local_epochs": 2},
@@ -133,7 +172,7 @@ def agree(case, folder):
         run = live.finish()
         found = [live.model(node) for node in range(N_USERS)]
         split = live.prepared.split
-    kind = Federation if protocol["name"] == "fedavg" else Gossip
+    kind = WORLDS[protocol["name"]]
     world = type("World", (kind,), {"policy": policy})(
         run.path,
         *([part[user].tolist() for user in range(N_USERS)] for part in (split.train, split.validation)),
@@ -141,6 +180,9 @@ def agree(case, folder):
     )  # fmt: skip
     for _ in world.play():
         pass
+    if "alone" in case:
+        wakes = run.events("wake")
+        assert len(wakes["time"]) > len(world.pushes) > 20
     due = [flat(node.model) for node in world.nodes]
     names = ("users", "items", "weight", "bias")
     models = [np.concatenate([np.ravel(model[name]) for name in names]) for model in found]

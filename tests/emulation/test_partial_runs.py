@@ -27,6 +27,11 @@ WORLDS = {
         policies=[{"name": "chunks", "nodes": NODES, "pieces": 3, "virtual_nodes": True}], network=SLOW, **OBSERVED,
     ),
     "top-k": often(policies=[{"name": "top-k", "nodes": "all", "share": 0.2}], network=SLOW, **OBSERVED),
+    "updates without a push": often(
+        policies=[{"name": "top-k", "nodes": "all", "share": 0.2}], network=SLOW,
+        protocol={"name": "rand-gossip", "fanout": 2, "view": {"size": 2}, "wakes": 8, "train_on": "receive"},
+        **OBSERVED,
+    ),
     "both": often(
         policies=[{"name": "random-k", "nodes": NODES}, {"name": "quantize", "nodes": "all"}],
         protocol={"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 8, "average": "all"},

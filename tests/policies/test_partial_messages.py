@@ -177,10 +177,16 @@ def merged_plainly(prepared, arena, program, task):
 
 
 @pytest.mark.parametrize(
-    "policy", [{"name": "chunks", "pieces": 2}, {"name": "top-k", "share": 0.3}, {"name": "random-k"}]
+    ("policy", "train_on"),
+    [
+        ({"name": "chunks", "pieces": 2}, "wake"),
+        ({"name": "top-k", "share": 0.3}, "wake"),
+        ({"name": "top-k", "share": 0.3}, "receive"),
+        ({"name": "random-k"}, "wake"),
+    ],
 )
-def test_executors_agree_and_float16_runs(policy):
-    run = tiny_scenario(policies=[{**policy, "nodes": "all"}])
+def test_executors_agree_and_float16_runs(policy, train_on):
+    run = tiny_scenario(policies=[{**policy, "nodes": "all"}], protocol={**GOSSIP, "train_on": train_on})
     rows = [run_to_end(run, name=name)[0] for name in ("reference", "batched", "fused")]
     models = [each.executor.store.load(each.planner.current_rows) for each in rows]
 

@@ -61,8 +61,9 @@ class PlannerOptions:
         wake or push, never earlier, so that cutting the tape elsewhere changes nothing.
     rewrites : ndarray of int, shape (n_nodes,), optional
         Nodes of which each push is rewritten into a row of its own: ``ROWS``, plus ``IN_ORDER`` if a push depends on
-        the one before, plus ``EACH`` if each receiver gets a row of its own; only ``EACH`` if each receiver reads
-        something else in the node's version (:mod:`gossiprec.compute.plan.program`).
+        the one before, ``EACH`` if each receiver gets a row of its own, and ``SUMS`` if local updates without a push
+        are remembered; only ``EACH`` if each receiver reads something else in the node's version
+        (:mod:`gossiprec.compute.plan.program`).
     names_senders : bool
         Whether programs name the senders of merged versions even if there are no inboxes.
     rest : int

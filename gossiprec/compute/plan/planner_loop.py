@@ -136,6 +136,28 @@ def emit_encode_task(node, message, tables, output):
 
 
 @jitable
+def remember_unsent_update(node, tables, output):
+    """Append the task that remembers the node's local update, if nothing was sent after it; no version changes."""
+    nodes, rows, counters = tables.nodes, tables.rows, tables.counters
+    if nodes[node, at.REWRITES] & at.SUMS == 0 or nodes[node, at.BASE] == at.NONE:
+        return
+    source, base = nodes[node, at.CURRENT], nodes[node, at.BASE]
+    wave = max(counters[at.BASE_WAVE], rows[source, at.WRITTEN], rows[base, at.WRITTEN]) + 1
+    rows[base, at.READ] = max(rows[base, at.READ], wave)
+    rows[source, at.READ], rows[source, at.WRITTEN] = max(rows[source, at.READ], wave), wave
+    task, k, tasks, encodes = counters[at.TASKS], counters[at.ENCODES], output.tasks, output.encodes
+    tasks[task, at.NODE], tasks[task, at.SOURCE], tasks[task, at.TARGET] = node, source, source
+    tasks[task, at.UPDATE], tasks[task, at.WAVE] = at.NONE, wave
+    output.ends[task] = counters[at.MERGES]
+    encodes[k, at.ENCODER], encodes[k, at.PUSH_NUMBER] = task, at.UNSENT
+    encodes[k, at.FROM], encodes[k, at.MESSAGE] = base, at.NONE
+    counters[at.TASKS] += 1
+    counters[at.ENCODES] += 1
+    counters[at.LAST_WAVE] = max(counters[at.LAST_WAVE], wave)
+    release_base(node, nodes, rows, tables.free, counters)
+
+
+@jitable
 def emit_update_task(node, tables, output):
     """Append the node's next local update, unless the node has spent its budget.
 
@@ -292,6 +314,7 @@ def receive_message(message, node, ops, tables, merging, pools, output):
         elif op != tape.NOTHING and op != tape.SEND:
             enqueue_delivery(message, node, op, 1.0, tables, merging)
             merges = True
+    remember_unsent_update(node, tables, output)
     if not merges:
         release_row(tables.messages[message, at.CARRIED], tables.rows, tables.free, tables.counters)
 
@@ -338,6 +361,7 @@ def plan_event(e, sent, events, rules, tables, merging, pools, output):
             factor = events.factor[e] if len(events.factor) > 0 else 1.0
             enqueue_delivery(message, node, op, factor, tables, merging)
             merges = True
+    remember_unsent_update(node, tables, output)
     if kind == tape.DELIVER and not merges:  # the protocol ignores the version
         release_row(tables.messages[message, at.CARRIED], tables.rows, tables.free, tables.counters)
     return end

@@ -19,7 +19,8 @@ from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
 # Columns of the node table. LIMIT is the number of local updates after which a node stops training. HELD is the row
 # of the version that it pushed last, and PUSHED the first message of that push, if it mixes. INBOX is 1 if received
 # versions wait until its model is read. REWRITES is ROWS if its pushes are rewritten rows, plus IN_ORDER if each waits
-# for the one before, plus EACH if each receiver is sent something else; it is 0 if pushes are whole versions. PUSHES
+# for the one before, EACH if each receiver is sent something else, and SUMS if local updates without a push are
+# remembered; it is 0 if pushes are whole versions. PUSHES
 # counts the other pushes. If they are rewritten, BASE is the row of the node's version before its last local update, if
 # the update came after its last push.
 CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED, INBOX, REWRITES, PUSHES, BASE = range(12)
@@ -43,7 +44,9 @@ NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
 POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
 
 NONE = -1
-ROWS, IN_ORDER, EACH = 1, 2, 4
+ROWS, IN_ORDER, EACH, SUMS = 1, 2, 4, 8
+UNSENT = -2
+"""Number of the push in a task that only remembers a local update after which nothing was sent."""
 
 UNRESOLVED = -1.0
 """Placeholder of a merge weight that the executor computes from the versions' performance for the receiver.
@@ -358,8 +361,9 @@ class Program:
     merge_sender : ndarray of int32, shape (n_merges,) or (0,)
         Sender of the delivered version; empty if no node has an inbox.
     push : ndarray of int32, shape (n_tasks,) or (0,)
-        Number of the push for which the task rewrites the node's version, from `source` to `target`; -1 for other
-        tasks; empty if no node rewrites its pushes.
+        Number of the push for which the task rewrites the node's version, from `source` to `target`; :data:`UNSENT` if
+        it only remembers the local update from `base` to `source`; -1 for other tasks; empty if no node rewrites its
+        pushes.
     base : ndarray of int32, shape (n_tasks,) or (0,)
         Of such a task, the row of the version before the node's last local update, if it trained since its previous
         push; else -1.

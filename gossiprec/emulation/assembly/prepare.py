@@ -31,7 +31,7 @@ from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.partial_messages import PartialMessages, find_pieces, packed_counts
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
-from gossiprec.compute.plan.program import EACH, IN_ORDER
+from gossiprec.compute.plan.program import EACH, IN_ORDER, SUMS
 from gossiprec.compute.secure_sums import EXCHANGES, SecureSum
 from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store import Store
@@ -135,8 +135,9 @@ def make_planner(
 
 def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
     """Return for each node whether its pushes are rewritten, and how, as the planner numbers it."""
-    in_order, each = outgoing.in_order, outgoing.nodes_with("per_receiver")
-    return np.asarray(outgoing.writes_rows + IN_ORDER * in_order + EACH * each, np.int64)
+    each, sums = outgoing.nodes_with("per_receiver"), outgoing.nodes_with("sums_updates")
+    codes = outgoing.writes_rows + IN_ORDER * outgoing.in_order + EACH * each + SUMS * sums
+    return np.asarray(codes, np.int64)
 
 
 @old_members(between="coordinator_hook", encoding="encoder")
