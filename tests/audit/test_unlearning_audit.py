@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import gossiprec
+from gossiprec.compute.store.arena import Arena
 from gossiprec.emulation import simulate, unlearning
 from gossiprec.emulation.unlearning import cfru, fine_tune, fru, retrain
+from tests.audit import brute_force
 from tests.audit import unlearning as by_hand
 from tests.audit.planted import plant
 from tests.emulation.tiny_runs import tiny
@@ -99,6 +101,97 @@ CASES = [(method, merge) for merge in by_hand.MERGES for method in OPTIONS]
 @pytest.mark.parametrize(("method", "merge"), slow_except_first(CASES))
 def test_a_method_gives_the_models_and_costs_of_plain_numpy(method, merge, tmp_path):
     assert agree(method, merge, tmp_path)
+
+
+# Gossip: the run is played from its event log, and so are further wakes, which are drawn as the first ones were.
+
+
+class FirstWakes:
+    """The part of an event log that follows from the first wakes of each node."""
+
+    def __init__(self, log, wakes):
+        self.log, self.scenario, taken = log, log.scenario, {}
+        for time, node in brute_force.rows(log.events("wake"), "time", "node"):
+            taken.setdefault(node, []).append(time)
+        self.pushes = {(node, time) for node, times in taken.items() for time in times[:wakes]}
+
+    def events(self, kind):
+        found = self.log.events(kind)
+        names = {"wake": ("node", "time"), "message": ("sender", "sent_at")}.get(kind)
+        if names is None:
+            return found
+        kept = [push in self.pushes for push in brute_force.rows(found, *names)]
+        return {name: column[kept] for name, column in found.items()}
+
+
+class Gossip(brute_force.RandGossip):
+    """A gossip that begins with the models and moments at the end of another."""
+
+    ended, wakes = None, 10**6
+
+    def prepare(self):
+        self.log = FirstWakes(self.log, self.wakes)
+        for node in self.nodes:
+            if not node.own:
+                node.train = int  # a user without data learns nothing
+            if self.ended:
+                old = self.ended.nodes[node.number]
+                node.model, node.moments, node.steps = copy.deepcopy((old.model, old.moments, old.steps))
+
+
+def played(log, split, removed, **begin):
+    """Return a gossip after its last message."""
+    parts = (
+        [[] if user in removed else part[user].tolist() for user in range(N_USERS)]
+        for part in (split.train, split.validation)
+    )
+    world = type("World", (Gossip,), begin)(log.path, *parts, N_ITEMS)
+    for _ in world.play():
+        pass
+    return world
+
+
+def agree_in_gossip(method, folder):
+    """Return whether the models of a method after a gossip are those of plain numpy."""
+    protocol = {
+        "name": "rand-gossip",
+        "fanout": 2,
+        "view": {"size": 2},
+        "wakes": 5,
+        "wake": {"law": "exponential"},
+    }
+    ended = simulate(
+        tiny(
+            model={"name": "gmf", "dim": DIM, "init_std": 0.5}, protocol=protocol, observers=[],
+            training={"learning_rate": 0.05, "batch_size": "full", "eps": 1e-3},
+            network={"latency": {"law": "exponential", "mean": 0.3}},
+        ), out=folder / "run",
+    )  # fmt: skip
+    found = gossiprec.unlearn(ended.path, [3], methods=[{"name": method, **OPTIONS[method]}], k=5)
+    split = found.methods["nothing"].forgotten.models.prepared.split
+    if method == "retrain":
+        world = played(ended, split, [3])
+    else:
+        world = played(ended, split, [3], ended=played(ended, split, []), wakes=2)  # of 0.35 * 5
+    models = [found.methods[method].forgotten.models.model(user) for user in range(N_USERS) if user != 3]
+    due = [node.model for node in world.nodes if node.number != 3]
+    return all(
+        np.allclose(model[name].ravel(), other[own].ravel(), atol=1e-4)
+        for model, other in zip(models, due, strict=True)
+        for name, own in (("users", "user"), ("items", "items"), ("weight", "weight"), ("bias", "bias"))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["retrain", "fine-tune"])
+def test_a_method_gives_the_models_of_plain_numpy_in_gossip(method, tmp_path):
+    assert agree_in_gossip(method, tmp_path)
+
+
+@pytest.mark.slow
+def test_forgotten_moments_are_noticed(tmp_path, monkeypatch):
+    plant(monkeypatch, Arena, "continue_from", '"second": second', '"second": 0 * second')
+    assert not agree_in_gossip("fine-tune", tmp_path)
 
 
 FAULTS = {
