@@ -215,6 +215,8 @@ class ClientExecutor(TrainingExecutor):
         for training, trained in self._trainer.train(trainings):
             update = self._with_upload(training, trained) if uploads else trained
             self.store.store_payload(training.target, update)
+            if self.store.received is not None:
+                self.store.received.note(training.node, update, self.store.extras(training.sent))
             self._bytes[training.node, training.update] = update.size_bytes
 
     def _with_upload(self, task: TrainingTask, update: Update) -> Update:

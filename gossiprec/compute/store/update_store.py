@@ -23,6 +23,7 @@ from gossiprec.base.arrays import (
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries
 from gossiprec.compute.store import Handles, ScoringView, Store, UpdateRows
+from gossiprec.compute.store.received_versions import ReceivedVersions
 from gossiprec.compute.store.update import (
     Payload,
     ReceivedChanges,
@@ -90,6 +91,8 @@ class UpdateStore(Store):
         The function that gives clients' personal models, or None if all use the coordinator's current version.
     own_extras : frozenset of str
         Names of the coordinator's extras that have a row for each client.
+    received : ReceivedVersions or None
+        The versions that clients received last, or None if they are not kept.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class UpdateStore(Store):
         self.rows = UpdateRows(*map(_ByHandle, (self.load, self._load_bases, self._load_uploads)))
         self.mixture: Mixture | None = None
         self.own_extras: frozenset[str] = frozenset()
+        self.received: ReceivedVersions | None = None
 
     def set_first_models(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
         """Replace the common version and the users' rows by the output of `start`, before the run begins."""
@@ -272,7 +276,9 @@ class UpdateStore(Store):
             )
 
     def models(self, current: I64, nodes: I64) -> F32:
-        """Return each node's own part with the coordinator's current version."""
+        """Return each node's own part with the coordinator's current version, or with the one that it received."""
+        if self.received is not None and self.received.shown:
+            return self.received.rows(nodes)
         rows = self.load(current[np.full(len(nodes), self.n_nodes - 1)])
         clients = nodes < self.n_nodes - 1
         rows[np.ix_(clients, self.own_columns(self.layout))] = self._own_of(current, nodes[clients])
@@ -283,6 +289,9 @@ class UpdateStore(Store):
 
         If nodes have private weights, each has a row; if they use personal models, each personal model has a row.
         """
+        if self.received is not None and self.received.shown:
+            alone = np.zeros(len(users), np.int64)
+            return ScoringView(self.layout, self.received.personal_rows(users), np.arange(len(users)), alone)
         personal = self._personal(current, users)
         if personal is not None:
             return self._personal_view(personal, current, users)
