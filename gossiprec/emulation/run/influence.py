@@ -6,8 +6,7 @@ import hashlib
 import math
 import os
 import tempfile
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +18,18 @@ import numpy as np
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import DataError, LogError, ScenarioError, did_you_mean
 from gossiprec.base.registry import combined_code_version
+from gossiprec.compute.store.received_versions import ReceivedVersions
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.execution import SimulateKeywords
+from gossiprec.emulation.run.hops import count_hops
 from gossiprec.emulation.run.live_run import LiveRun, prepare
 from gossiprec.emulation.run.simulate import OnExists, simulate
 from gossiprec.measures.ranking import nanmean, top_items
 from gossiprec.runs import Run, open_run, run_files
-from gossiprec.runs.reader import Columns
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.registries import scenario_code_version
 
@@ -225,8 +226,8 @@ class Influence(ModelDifferences):
     Attributes
     ----------
     hops : ndarray of float64, shape (n,)
-        Fewest messages in a row by which the data of a user left out can have reached each user; infinite if they
-        cannot.
+        Fewest messages in a row by which the data of a user left out can have reached each user
+        (:mod:`gossiprec.emulation.run.hops`); infinite if they cannot, and the distance is then 0.
     """
 
     hops: F64
@@ -251,7 +252,8 @@ def influence(
     """Return the influence of the data that a counterfactual run leaves out on the other users, at the end of a run.
 
     Run directories hold no models, so both scenarios are run again, without observers, in a temporary directory. Each
-    must give the log of its run again.
+    must give the log of its run again. A client without a model is compared by its own part and the version that it
+    received last, or the first version if it received none.
 
     Parameters
     ----------
@@ -267,7 +269,8 @@ def influence(
     ScenarioError
         If the second run is no counterfactual of the first, or `k` is not from 1 to the number of items.
     LogError
-        If a run cannot be repeated (:func:`gossiprec.counterfactual`), or gives another log.
+        If a run cannot be repeated (:func:`gossiprec.counterfactual`) or gives another log, or the data have changed a
+        model in a way that no hops count.
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
@@ -275,10 +278,14 @@ def influence(
     with ExitStack() as stack:
         first, second = pair.repeat(stack, progress)
         found = compare_models(first, second, np.flatnonzero(second.prepared.split.train.sizes), k)
-    hops = transfer_hops(
-        pair.runs[0].events("message"), pair.removed, n_nodes=first.prepared.protocol.n_nodes
-    )
-    return Influence(**vars(found), hops=hops[found.users])
+    hops = count_hops(pair.runs, [first.prepared, second.prepared], pair.removed)[found.users]
+    changed = found.users[np.isinf(hops) & (found.distance != 0.0)]
+    if len(changed):
+        raise LogError(
+            f"{pair.runs[1].path}: found another model of user {changed[0]}, whom no message from the users left out "
+            "reached; expected the same model; parts from Python must pass data of users on by messages only"
+        )
+    return Influence(**vars(found), hops=hops)
 
 
 @dataclass(frozen=True)
@@ -311,16 +318,25 @@ class CounterfactualPair:
     def repeat(self, stack: ExitStack, progress: Progress | None) -> list[LiveRun]:
         """Run both scenarios again to their ends, in a directory that exists until the stack is closed.
 
+        Both take the executor of the first, because others round differently. Clients without a model then have the
+        versions that they received last.
+
         Raises
         ------
         LogError
             If one gives another log than its run.
         """
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        live = []
+        live, executor = [], self.scenarios[0].executor
         for number, (run, scenario) in enumerate(zip(self.runs, self.scenarios, strict=True)):
-            again = stack.enter_context(prepare_alone(scenario, folder / str(number), progress))
+            same = scenario.with_(executor=executor)
+            again = stack.enter_context(prepare_alone(same, folder / str(number), progress))
+            store = again.prepared.executor.store
+            if isinstance(store, UpdateStore):
+                store.received = received = ReceivedVersions(store)
             check_same_log(run, again.finish())
+            if isinstance(store, UpdateStore):
+                received.shown = True
             live.append(again)
         return live
 
@@ -473,40 +489,3 @@ def _mark(top: np.typing.NDArray[np.integer[Any]], shape: tuple[int, ...]) -> Bo
     row, column = np.nonzero(top >= 0)
     found[row, top[row, column]] = True
     return found
-
-
-def transfer_hops(messages: Columns, sources: Sequence[int], *, n_nodes: int) -> F64:
-    """Return the fewest messages in a row that lead from a source to each node in the order of time.
-
-    A message continues a chain if it left its sender when the message before it had arrived. The hops of a source are
-    0, those of a node that no chain reaches infinite.
-
-    Parameters
-    ----------
-    messages : mapping of str to ndarray
-        The delivered messages of the event log.
-    sources : sequence of int
-    n_nodes : int
-
-    Returns
-    -------
-    ndarray of float64, shape (n_nodes,)
-    """
-    since: list[list[float]] = [[] for _ in range(n_nodes)]
-    hops: list[list[float]] = [[] for _ in range(n_nodes)]
-    for node in sources:
-        since[node].append(-math.inf)
-        hops[node].append(0.0)
-    for time, sender, receiver, sent_at in _by_arrival(messages):
-        place = bisect_right(since[sender], sent_at)
-        if place and hops[sender][place - 1] + 1 < (hops[receiver][-1] if hops[receiver] else math.inf):
-            since[receiver].append(time)
-            hops[receiver].append(hops[sender][place - 1] + 1)
-    return np.array([found[-1] if found else math.inf for found in hops])
-
-
-def _by_arrival(messages: Mapping[str, Any]) -> Iterator[tuple[float, int, int, float]]:
-    """Yield the messages by arrival; of messages that arrive when they leave, in the order of the log."""
-    order = np.argsort(messages["time"], kind="stable")
-    columns = (messages[name][order].tolist() for name in ("time", "sender", "receiver", "sent_at"))
-    return zip(*columns, strict=True)
