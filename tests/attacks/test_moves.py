@@ -70,7 +70,8 @@ def test_moves_are_joined_with_the_truth_next_to_the_most_popular_moves():
     assert values["moves_precision"] == pytest.approx((1 / 3 + 1) / 2)  # user 2 has no known move
     assert values["moves_recall"] == pytest.approx((1 / 2 + 1) / 2)
     assert values["moves_f1"] == pytest.approx((2 / 5 + 1) / 2)
-    assert values["moves_popularity_recall"] == 1  # 1 -> 2 is the most popular of two moves
+    # by other users: 1 -> 2 and two of the 11 moves that no other user makes; one of 1 -> 2 and 2 -> 3
+    assert values["moves_popularity_recall"] == pytest.approx(((1 + 2 / 11) / 2 + 1 / 2) / 2)
     assert values["moves_order"] == pytest.approx((1 / 2 + 1) / 2)  # 3 -> 2 is the wrong way
     assert values["moves_heard"] == 1
 

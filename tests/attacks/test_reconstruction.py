@@ -45,9 +45,16 @@ def test_sets_are_joined_with_the_truth():
     assert found["recall"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert found["f1"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert found["exact"] == pytest.approx(1 / 3)
-    # of the items 2 is the most popular; 0, 1 and 3 tie after it
-    assert found["popularity_precision"] == pytest.approx(((1 + 2 * 2 / 3) / 3 + (1 + 1 / 3) / 2 + 0) / 3)
     assert found["heard"] == 1
+
+
+def test_as_many_items_that_most_other_users_have_are_guessed_next_to_it():
+    found = values_of(sets([0, 1, 2], [3, 5], []))
+    # besides user 0: two users have item 2 and one has item 3; 0, 1, 4 and 5 tie for the third place
+    # besides user 1: two users have item 2; 0 and 1 tie for the second place
+    assert found["popularity_precision"] == pytest.approx(((1 + 2 / 4) / 3 + 1 / 2 + 0) / 3)
+    alone = values_of(sets([2], [2], [2]))
+    assert alone["popularity_recall"] == pytest.approx((1 / 3 + 1 / 2 + 1) / 3)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ def contribution_bytes(guesses):
     victims = list(guesses.victims())
     of_all = (
         guesses.sets.values, guesses.sets.offsets, guesses.communities.values, guesses.communities.share,
-        guesses.popularity, guesses.evidence(users, items), *(block.scores for block in victims),
+        guesses.popularity, guesses.evidence(users, items, guesses.popularity[items]),
+        *(block.scores for block in victims),
     )  # fmt: skip
     own = [block.relevance[ACCOMPLICE] for block in victims]
     return [part.tobytes() for part in (*of_all, *own)]

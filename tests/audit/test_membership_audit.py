@@ -8,6 +8,8 @@ from gossiprec.adversaries.attacks import ATTACKS, Attack
 from gossiprec.adversaries.attacks.imia import fill_guess, keep_nearest
 from gossiprec.adversaries.attacks.reference_models import ReferenceScores, tied_ranks, weighted_mean
 from gossiprec.base.options import Options
+from gossiprec.base.rng import purpose_id, uniforms
+from gossiprec.emulation import simulate
 from gossiprec.testing import temporarily_registered
 from tests.emulation.tiny_runs import carried_out, tiny
 from tests.slow import slow_except_first
@@ -112,6 +114,51 @@ def test_loss_and_updates(protocol):
         assert [found[pair] for pair in expected] == pytest.approx(
             list(expected.values()), rel=2e-3, abs=2e-4
         )
+
+
+def auc(own, other):
+    own, other = np.array(own)[:, None], np.array(other)
+    return (own > other).mean() + (own == other).mean() / 2
+
+
+@pytest.mark.parametrize("non_members", ["popularity", "uniform"])
+def test_results_of_items_and_of_users_data(non_members, tmp_path):
+    attack = {"name": "loss-mia", "who": "coordinator", "pairs": 8, "non_members": non_members}
+    scenario = tiny(dataset=DATA, protocol=PROTOCOLS["models"], observers=[attack], seed=5)
+    live, run = carried_out(scenario), simulate(scenario, out=tmp_path / "run")
+    found = {each["measure"]: each["value"] for each in run.summary["findings"]}
+    (scores,) = live.attacks[0].item_scores()
+    has = np.zeros((N_USERS, N_ITEMS), bool)
+    for user in range(N_USERS):
+        has[user, live.split.train[user]] = True
+    pairs = [
+        (victim, item, score, has[victim, item], has[:, item].sum() - has[victim, item])
+        for victim, item, score in zip(
+            scores.victims.tolist(), scores.items.tolist(), scores.scores.tolist(), strict=True
+        )
+    ]
+    sides = [[pair for pair in pairs if pair[3] == kind] for kind in (True, False)]
+    assert found["item_auc"] == pytest.approx(auc(*([pair[2] for pair in side] for side in sides)))
+    others = [[pair[4] for pair in side] for side in sides]
+    assert found["item_auc_popularity"] == pytest.approx(auc(*others))
+    of_users = []
+    for victim in range(N_USERS):
+        own, other = ([pair for pair in side if pair[0] == victim] for side in sides)
+        if non_members == "popularity":
+            assert sorted(pair[4] for pair in own) == sorted(pair[4] for pair in other)
+        counts = [min(sum(pair[4] == n for pair in side) for side in (own, other)) for n in range(N_USERS)]
+        at_random = uniforms(5, np.arange(N_ITEMS), np.full(N_ITEMS, victim), purpose_id("membership-sets"))
+        chosen = [
+            [
+                pair[2]
+                for n in range(N_USERS)
+                for pair in sorted((p for p in side if p[4] == n), key=lambda p: at_random[p[1]])[: counts[n]]
+            ]
+            for side in (own, other)
+        ]
+        of_users += [[np.mean(side) for side in chosen]] if chosen[0] else []
+    assert len(of_users) > 5
+    assert found["user_auc"] == pytest.approx(auc(*np.transpose(of_users)))
 
 
 def test_the_likelihood_ratio():

@@ -5,7 +5,7 @@ import pytest
 
 from gossiprec.adversaries.attacks import ItemScores
 from gossiprec.adversaries.attacks.attributes import AttributeScores, LogisticClassifier
-from gossiprec.adversaries.attacks.candidates import draw_candidates
+from gossiprec.adversaries.attacks.candidates import draw_candidates, membership_of
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.user_groups import AttributeKnowledge
 from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord
@@ -53,6 +53,11 @@ def test_a_blind_attacker_is_at_chance_on_every_data_set(split):
     for unit in ("item", "user"):
         low, high = (found[f"{unit}_auc_{end}"] for end in ("low", "high"))
         assert low - (high - low) / 4 < 0.5 < high + (high - low) / 4  # 99.7 % in place of 95 %
+    popularity = np.bincount(split.train.values, minlength=split.n_items)[pairs.values]
+    others = popularity - membership_of(split.train, pairs)
+    for known in (-others.astype(np.float64), others.astype(np.float64)):
+        found = findings(split, ItemScores(owners, pairs.values, known, {}, 5, are_candidates=True))
+        assert (found["item_auc"], found["user_auc"]) == (0.5, 0.5)
     ties = findings(split, ItemScores(owners, pairs.values, 0 * scores, {}, 5, are_candidates=True))
     assert (ties["item_auc"], ties["user_auc"]) == (0.5, 0.5)
     for name in ("gender", "age", "occupation") if split.user_features is not None else ():

@@ -118,6 +118,7 @@ def test_panels_of_different_measures_have_scales_of_their_own(tmp_path):
         ("recall@20[validated]", "recall@20[popularity]", POPULARITY),
         ("contribution.leaks.cda", "contribution.leaks.cda_random", GUESSING),
         ("contribution.leaks.auxiliary_mia_auc", "contribution.leaks.mia_auc_popularity", POPULARITY),
+        ("item_auc", "item_auc_popularity", POPULARITY),
         ("last_aac", "upper_bound", AT_MOST),
         ("exposure_defended", "random_bound", GUESSING),
     ],

@@ -68,18 +68,34 @@ def test_sets_that_are_noise_tell_no_more_than_a_guess():
         leak.random_bound, abs=5 * math.sqrt(leak.random_bound / (N_USERS * K)) + 0.01
     )
 
-    found = membership(1e-9, popularity=np.ones(N_ITEMS, np.int64))
+    found = membership(1e-9)
     share = 12 / N_ITEMS
     assert found.precision == pytest.approx(share, abs=5 * math.sqrt(share / (N_USERS * 12)))
     assert found.auc == pytest.approx(0.5, abs=5 * math.sqrt(0.25 / (N_USERS * 12)))
-    assert found.prior_auc == 0.5
+    assert found.prior_auc == pytest.approx(0.5, abs=5 * math.sqrt(0.25 / (N_USERS * 12)))
 
 
 def test_with_noise_alone_the_posterior_is_the_prior():
-    found = membership(
-        1e-9, popularity=POPULARITY * N_ITEMS + np.arange(N_ITEMS)
-    )  # none as popular as another
+    popularity = 2 * (POPULARITY * N_ITEMS + np.arange(N_ITEMS))  # no ties, with or without the user
+    found = membership(1e-9, popularity=popularity)
     assert found.auc == found.prior_auc > 0.5
+
+
+def test_the_user_itself_is_no_part_of_the_popularity_of_its_items():
+    users, members, others = sampled_pairs(TRAIN, N_ITEMS, N_SAMPLED, 3)
+    has = np.array([np.isin(np.arange(N_ITEMS), TRAIN[user]) for user in range(N_USERS)])
+    of_others = np.stack([has.sum(axis=0)[item] - has[users, item] for item in (members, others)], axis=1)
+    above, tied = of_others[:, 0] > of_others[:, 1], of_others[:, 0] == of_others[:, 1]
+    found = membership(1e-9)
+    assert found.prior_auc == pytest.approx(above.mean() + tied.mean() / 2)
+    assert found.auc == pytest.approx(found.prior_auc, abs=0.005), "0.55 if the user counts"
+
+
+def test_an_item_that_no_other_user_has_is_found():
+    train = Ragged.from_parts([np.array([0, 1], np.int32), np.array([1, 2], np.int32)])
+    given = contribution(1e5, train, drawn_at_random(5))
+    found = guesses(given, np.bincount(train.values, minlength=5), k=1)
+    assert score_membership(found, train, n_sampled=N_SAMPLED, seed=1).auc == 1
 
 
 def test_more_budget_leaks_more():
@@ -109,9 +125,13 @@ def test_the_posterior_is_that_of_bayes():
     popularity = np.array([5, 1, 3, 2, 0])
     given = contribution(4.0, train, similarity)
     weights = np.exp(similarity.table.astype(float) * 2)
-    joint = (weights / weights.sum(axis=1, keepdims=True))[:, given.drawn[0]] * popularity
-    score = membership_evidence(given.released, popularity, np.zeros(5, np.int64), np.arange(5))
-    assert 1 - np.exp(-score) == pytest.approx(joint / joint.sum())
+    chances = (weights / weights.sum(axis=1, keepdims=True))[:, given.drawn[0]]
+    for own in (np.zeros(5, np.int64), np.array([0, 1, 0, 0, 0])):
+        score = membership_evidence(
+            given.released, popularity, np.zeros(5, np.int64), np.arange(5), popularity - own
+        )
+        joint = chances * (popularity - own + 1)
+        assert 1 - np.exp(-score) == pytest.approx(joint / (chances * (popularity + 1)).sum())
 
 
 def test_a_sample_is_of_items_and_of_others_of_the_same_user():

@@ -2,7 +2,9 @@
 
 The emulator draws them, since it knows the training items; an attack gets the items without the answer. How the others
 are drawn decides what a result means: against uniform items, an attacker that knows only which items are popular does
-better than chance. So by default each training item has a counterpart of the same popularity.
+better than chance. So by default each training item has a counterpart that exactly as many other users have, and
+training items without one are no candidates. The user itself does not count: otherwise a training item would have one
+other user fewer than its counterpart.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from gossiprec.base.arrays import I32, I64, Bools
+from gossiprec.base.arrays import I64, Bools
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 
@@ -22,7 +24,7 @@ PURPOSE = "membership-candidates"
 def draw_candidates(
     train: Ragged, held_out: Ragged, n_items: int, pairs: int, non_members: NonMembers, seed: int
 ) -> Ragged:
-    """Return the candidates of every user, items ascending: at most `pairs` training items, and as many others.
+    """Return the candidates of every user, items ascending: up to `pairs` training items, and as many others.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ def draw_candidates(
     pairs : int
         Largest number of training items of a user among its candidates. Users with fewer others have fewer.
     non_members : {"popularity", "uniform", "held-out"}
-        How the others are drawn: for each training item one of nearly the same popularity, at random, or from
+        How the others are drawn: for each training item one that exactly as many other users have, at random, or from
         `held_out`.
     seed : int
     """
@@ -45,28 +47,36 @@ def draw_candidates(
         pool = np.setdiff1d(
             held_out[user] if non_members == "held-out" else np.arange(n_items, dtype=np.int32), members
         )
-        n = min(pairs, len(members), len(pool))
-        chosen = draw.permutation(members)[:n]
-        others = (
-            _alike(popularity, chosen, pool, draw)
-            if non_members == "popularity"
-            else draw.permutation(pool)[:n]
-        )
+        chosen = draw.permutation(members)
+        if non_members == "popularity":
+            of_others = popularity[chosen] - 1  # the user has no item of the pool
+            others = draw.permutation(pool[np.isin(popularity[pool], of_others)])
+            own, partners = pair_equals(of_others, popularity[others])
+            first = np.argsort(own)[:pairs]
+            chosen, others = chosen[own[first]], others[partners[first]]
+        else:
+            n = min(pairs, len(members), len(pool))
+            chosen, others = chosen[:n], draw.permutation(pool)[:n]
         found.append(np.sort(np.concatenate([chosen, others])).astype(np.int32))
     return Ragged.from_parts(found) if found else train
 
 
-def _alike(popularity: I64, chosen: I32, pool: I32, draw: np.random.Generator) -> I32:
-    """Return for each chosen item one of the pool that is nearest in popularity and not taken yet."""
-    order = draw.permutation(pool)
-    distance_to, free = popularity[order].astype(np.float64), np.ones(len(order), np.bool_)
-    ties = draw.uniform(0.0, 0.5, len(order))  # neither lower nor higher popularity comes first
-    places = np.zeros(len(chosen), np.int64)
-    for k, item in enumerate(chosen.tolist()):
-        distance = np.abs(distance_to - popularity[item]) + ties
-        places[k] = np.argmin(np.where(free, distance, np.inf))
-        free[places[k]] = False
-    return np.asarray(order[places], np.int32)
+def pair_equals(first: I64, second: I64) -> tuple[I64, I64]:
+    """Return the places of as many pairs of equal numbers as there are, in ascending order of the numbers.
+
+    Parameters
+    ----------
+    first, second : ndarray of int64
+        Numbers from 0. The k-th occurrence of a number in `first` is paired with its k-th occurrence in `second`.
+    """
+    most, keys = max(len(first), len(second)), []
+    for numbers in (first, second):
+        order = np.argsort(numbers, kind="stable")
+        ordered, occurrence = numbers[order], np.empty(len(order), np.int64)
+        occurrence[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        keys.append(numbers * (most + 1) + occurrence)
+    _, of_first, of_second = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    return of_first, of_second
 
 
 def membership_of(train: Ragged, candidates: Ragged) -> Bools:

@@ -58,8 +58,8 @@ class MembershipOptions(PlacementOptions):
     pairs: Annotated[int, Field(ge=1, le=LARGEST)] = 50
     """largest number of training items of a victim among its candidates, which contain as many other items"""
     non_members: NonMembers = "popularity"
-    """the other items: of the same popularity as the training items, uniform, or held-out (the victim's validation and
-    test items)"""
+    """the other items: for each training item one that as many other users have, uniform, or held-out (the victim's
+    validation and test items)"""
     precision_at: int = Field(default=10, ge=1, le=LARGEST)
     """length of a victim's list of likeliest candidates, of which the precision is measured"""
 

@@ -103,9 +103,10 @@ class ContributionGuesses:
     communities : Communities
         For each user, the users with the most similar contributed sets.
     popularity : ndarray of int64, shape (n_items,)
-        The prior of how many users have each item.
+        Number of users that have each item, which is public.
     evidence : callable
-        Users and items, shape (n,) each -> the evidence that each user has the item, shape (n,).
+        Users, items and numbers of other users that have these, shape (n,) each -> the evidence that each user has
+        the item, shape (n,).
     victims : callable
         Yields the users block by block, as the auxiliary model scores them.
     """
@@ -113,7 +114,7 @@ class ContributionGuesses:
     sets: Ragged
     communities: Communities
     popularity: I64
-    evidence: Callable[[I64, I64], F64]
+    evidence: Callable[[I64, I64, I64], F64]
     victims: Callable[[], Iterator[VictimBlock]]
 
 
@@ -190,29 +191,37 @@ def _blocks(rows: Iterable[F32]) -> Iterator[F32]:
         yield np.stack(some)
 
 
-def membership_evidence(released: ReleasedSets, popularity: I64, users: I64, items: I64) -> F64:
+def membership_evidence(
+    released: ReleasedSets, popularity: I64, users: I64, items: I64, of_others: I64
+) -> F64:
     """Return minus the log of the probability that no item of a user's contribution comes from an item, shape (n,).
 
-    If users have items independently, in proportion ``p`` to their popularity, a contributed ``o`` comes from ``i``
-    with probability ``p_i prob(i becomes o) / sum_v p_v prob(v becomes o)``. The score grows as the posterior does.
+    If users have items independently, in proportion ``p`` to their popularity and one, a contributed ``o`` comes from
+    ``i`` with probability ``p_i prob(i becomes o) / sum_v p_v prob(v becomes o)``. The score grows as the posterior
+    does. The one lets an item occur that no other user has.
+
+    Parameters
+    ----------
+    released : ReleasedSets
+    popularity : ndarray of int64, shape (n_items,)
+        Number of users that have each item.
+    users, items : ndarray of int64, shape (n,)
+    of_others : ndarray of int64, shape (n,)
+        Number of other users that have the item. The user itself is no part of ``p_i``, which would reveal it.
     """
-    prior = popularity / popularity.sum()
-    known = np.flatnonzero(prior)
-    seen = np.zeros(len(prior))
-    for part, _, chances in released.mechanism.blocks(known):
-        seen += prior[known[part]] @ chances
+    seen = np.zeros(len(popularity))
+    for part, _, chances in released.mechanism.blocks(np.arange(len(popularity))):
+        seen += (popularity[part] + 1.0) @ chances
     requested, which = np.unique(items, return_inverse=True)
     pairs_of = Ragged.from_pairs(which, np.arange(len(items)), len(requested))
     score = np.empty(len(users))
     for part, _, chances in released.mechanism.blocks(requested):
-        came = np.divide(
-            chances * prior[requested[part], None], seen, out=np.zeros_like(chances), where=seen > 0
-        )
-        with np.errstate(divide="ignore"):  # infinite evidence: it came from nowhere else
-            absent = np.log1p(-np.minimum(came, 1))
-        for k, row in zip(range(part.start, part.stop), absent, strict=True):
+        came = np.divide(chances, seen, out=np.zeros_like(chances), where=seen > 0)
+        for k, row in zip(range(part.start, part.stop), came, strict=True):
             for pair in pairs_of[k]:
-                score[pair] = -row[released.sets[users[pair]]].sum()
+                shares = np.minimum(row[released.sets[users[pair]]] * (of_others[pair] + 1.0), 1.0)
+                with np.errstate(divide="ignore"):  # infinite evidence: it came from nowhere else
+                    score[pair] = -np.log1p(-shares).sum()
     return score
 
 

@@ -72,7 +72,7 @@ class MembershipLeak:
         Of the posterior that a user has an item: the probability that an item of a user ranks above one that the
         same user does not have.
     prior_auc : float
-        The same for the items' popularity, the AUC of users who contribute nothing.
+        The same for the number of other users that have each item, the AUC of users who contribute nothing.
     """
 
     precision: float
@@ -265,13 +265,14 @@ def score_membership(
     n_items = len(popularity)
     kept = len(np.intersect1d(_pairs(train, n_items), _pairs(sets, n_items)))
     users, members, others = sampled_pairs(train, n_items, n_sampled, seed)
-    score = guesses.evidence(np.tile(users, 2), np.concatenate([members, others]))
+    of_others = popularity[members] - 1, popularity[others]
+    score = guesses.evidence(np.tile(users, 2), np.concatenate([members, others]), np.concatenate(of_others))
     return MembershipLeak(
         precision=kept / len(sets.values),
         recall=kept / len(train.values),
         f1=2 * kept / (len(sets.values) + len(train.values)),
         auc=paired_auc(score[: len(users)], score[len(users) :]),
-        prior_auc=paired_auc(popularity[members], popularity[others]),
+        prior_auc=paired_auc(*of_others),
     )
 
 

@@ -197,6 +197,7 @@ _SETS = "contribution.leaks."
 _OTHERS = {
     **{name: [(GUESSING, "random_bound"), (AT_MOST, "upper_bound")] for name in ("max_aac", "last_aac")},
     **{name: [(GUESSING, "random_bound")] for name in ("exposure_defended", "exposure_undefended")},
+    "item_auc": [(POPULARITY, "item_auc_popularity")],
     f"{_SETS}cda": [(GUESSING, f"{_SETS}cda_random")],
     f"{_SETS}auxiliary_cda": [(GUESSING, f"{_SETS}cda_random")],
     f"{_SETS}mia_auc": [(POPULARITY, f"{_SETS}mia_auc_popularity")],
