@@ -59,9 +59,12 @@ def versions(count):
     return draw.normal(0, 0.7, (count, N_ITEMS, DIM)).astype(np.float32)
 
 
+@pytest.mark.parametrize("targets", [[3, 5], [2, 3, 7], [0, 2, 4, 5, 7], [1, 3, 6, 8]])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_fedrecattack_lifts_targets_over_the_border_of_users_that_it_trained(sign):
+def test_fedrecattack_lifts_targets_over_the_border_of_users_that_it_trained(sign, targets):
     player = Player("fedrecattack", sign, passes=1, rate=0.1, candidates=3, std=0.5)
+    context = player.poisoner.context
+    player.poisoner.context = replace(context, targets=np.array(targets, context.targets.dtype))
     items = versions(1)[0]
 
     found = player.push(items)
@@ -79,10 +82,11 @@ def test_fedrecattack_lifts_targets_over_the_border_of_users_that_it_trained(sig
     expected = np.zeros_like(v)
     for u in range(N_USERS):
         scores = v @ users[u]
-        free = [i for i in range(N_ITEMS) if i not in KNOWN[u] and i not in TARGETS]
+        free = [i for i in range(N_ITEMS) if i not in KNOWN[u] and i not in targets]
         top = sorted(free, key=lambda i: -scores[i])[:3]
-        for t, border in zip(TARGETS, (top[2], top[1]), strict=True):
+        for t in targets:  # each target that the user lacks takes the last item that is left on the list
             if t not in KNOWN[u]:
+                border = top.pop() if len(top) > 1 else top[0]
                 lead = sign * (scores[border] - scores[t])
                 weight = sign * (1 if lead > 0 else np.exp(lead))
                 expected[border] += weight * users[u]

@@ -47,7 +47,8 @@ class FedRecAttackOptions(Options):
     batch: int = Field(default=256, ge=1, le=10**6)
     """users per step"""
     candidates: int = Field(default=10, ge=1, le=10**6)
-    """length of the lists; the last item competes with the first target, the one before with the second"""
+    """length of the lists; the last item competes with the first target that the user is not known to have, the one
+    before with the second"""
     std: float = Field(default=0.01, gt=0)
     """standard deviation of the normal distribution of the initial rows"""
 
@@ -84,7 +85,7 @@ class FedRecAttack(Poisoner):
             self._train_users(sent, state, head, draw)
         targets, users = self.context.targets, torch.from_numpy(state[0].copy())
         who, which = np.nonzero(~known[:, targets])
-        border = self._borders(sent, users)[who, which]
+        border = self._borders(sent, users, who)
         items = np.union1d(targets, border).astype(np.int32)
         rows, shared = leaf_tensors(sent, items)
         score = self.context.formula.pair_scores
@@ -129,8 +130,17 @@ class FedRecAttack(Poisoner):
             head[0] += 1
             adam_step(state, slope.numpy(), int(head[0]), self.options.rate)
 
-    def _borders(self, sent: MessagePayload, users: Tensor) -> I64:
-        """Return the item on each user's list that each target competes with, shape (n_users, n_targets)."""
+    def _borders(self, sent: MessagePayload, users: Tensor, who: I64) -> I64:
+        """Return the item on a user's list that each target competes with, shape (n,).
+
+        Parameters
+        ----------
+        sent : MessagePayload
+        users : Tensor, shape (n_users, user_width)
+        who : ndarray of int64, shape (n,)
+            The user of each target, ascending. Its first target has the last place of its list, the second the place
+            before, and all further ones share the first place.
+        """
         import torch
 
         with torch.no_grad():
@@ -141,7 +151,8 @@ class FedRecAttack(Poisoner):
         best = np.argpartition(-scores, count, axis=1)[:, :count]
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
         ranked = np.take_along_axis(best, order, axis=1)
-        return ranked[:, np.maximum(count - 1 - np.arange(len(self.context.targets)), 0)]
+        taken = np.arange(len(who)) - np.searchsorted(who, who)  # by earlier targets of the same user
+        return ranked[who, np.maximum(count - 1 - taken, 0)]
 
     def _chosen(self, found: ModelDelta, head: F32, draw: np.random.Generator) -> I32:
         """Return the items of the node's messages, which its first gradient decides."""
