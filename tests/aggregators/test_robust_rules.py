@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
+from gossiprec.base.errors import ScenarioError
+from gossiprec.rules import aggregators
 from gossiprec.rules.aggregators import Inbox, ModelDelta, make_aggregator
 from tests.audit.rules import bulyan
 
@@ -39,32 +42,118 @@ def test_bulyan_of_few_models_lowers_the_number_that_it_withstands():
     assert rule.aggregate(own, inbox(models[:5])) == pytest.approx(np.median(models[:5], axis=0), abs=1e-6)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_geometric_median_has_the_smallest_sum_of_distances(weighted):
-    own, models = drawn(9, seed=3)
-    models[:4] += 100
-    weights = np.random.default_rng(1).uniform(0.8, 1.2, 9) if weighted else np.ones(9)
-    rule = make_aggregator({"name": "geometric-median", "iterations": 400})
-    found = rule.aggregate(own, inbox(models, weights))
+def sum_of_distances(point, models, weights):
+    return float(weights @ np.linalg.norm(models.astype(np.float64) - point, axis=1))
 
-    def total(point):
-        return (weights * np.linalg.norm(models - point, axis=1)).sum()
 
-    best = minimize(
-        total, models[4:].mean(axis=0), method="Nelder-Mead", options={"maxiter": 20_000, "fatol": 1e-10}
+def smallest_sum(models, weights):
+    """Return the smallest sum of distances, at a model or by BFGS from the median and from next to the best model."""
+    models = models.astype(np.float64)
+
+    def objective(point):
+        away = point - models
+        distances = np.maximum(np.linalg.norm(away, axis=1), 1e-300)
+        return weights @ distances, (weights / distances) @ away
+
+    at_models = [sum_of_distances(model, models, weights) for model in models]
+    best = models[np.argmin(at_models)]
+    near = best + 1e-3 * np.random.default_rng(0).normal(size=best.shape)
+    found = [
+        minimize(objective, start, jac=True, method="BFGS", options={"gtol": 1e-10}).fun
+        for start in (np.median(models, axis=0), near)
+    ]
+    return min(*at_models, *found)
+
+
+def random_models(kind, seed):
+    """Return models and weights, in which the median may be slow to find."""
+    draw = np.random.default_rng(seed)
+    n, columns = int(draw.integers(3, 14)), int(draw.integers(1, 9))
+    models, weights = draw.normal(size=(n, columns)), np.ones(n)
+    if kind == "outliers":
+        models[: (n - 1) // 2] += 10.0 ** draw.integers(1, 7)
+    elif kind == "coincide":
+        models[n // 2 :] = models[0]
+    elif kind == "few coincide":
+        models[1:3], weights = models[0], draw.uniform(0.5, 2, n)
+    elif kind == "nearly coincide":
+        models[1] = models[0] + 1e-4 * draw.normal(size=columns)
+    elif kind == "on a line":
+        models = draw.normal(size=(n, 1)) * draw.normal(size=columns) + draw.normal(size=columns)
+    elif kind == "on a lattice":
+        models = draw.integers(-1, 2, size=(n, columns)).astype(np.float64)
+    elif kind == "weighted":
+        weights = draw.uniform(0.1, 5, n)
+    elif kind == "median at a model":
+        models = np.concatenate([[np.zeros(columns)], np.abs(models[1:]) * np.resize([1, -1], (n - 1, 1))])
+        models[1::2, -1] *= -3
+    return models.astype(np.float32), weights
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "kind",
+    ["plain", "outliers", "coincide", "few coincide", "nearly coincide", "on a line", "on a lattice", "weighted",
+     "median at a model"],
+)  # fmt: skip
+def test_the_geometric_median_has_the_smallest_sum_of_distances(kind, seed):
+    models, weights = random_models(kind, seed)
+    found = make_aggregator("geometric-median").aggregate(np.zeros_like(models[0]), inbox(models, weights))
+    best = smallest_sum(models, weights)
+    assert (
+        sum_of_distances(found, models, weights) <= best * (1 + 1e-6) + 1e-7
+    )  # and rounding to single precision
+
+
+@pytest.mark.parametrize("size", [1e6, 1e15, 3e38])
+def test_a_minority_of_huge_models_only_pulls_the_geometric_median_in_its_direction(size):
+    _, models = drawn(9, seed=3)
+    directions = models[:4] / np.linalg.norm(models[:4], axis=1, keepdims=True)
+    models[:4] = size / 10 * directions
+    found = make_aggregator("geometric-median").aggregate(np.zeros_like(models[0]), inbox(models))
+
+    def objective(point):  # far away, the distance falls by the way in that direction
+        away = point - models[4:].astype(np.float64)
+        distances = np.linalg.norm(away, axis=1)
+        slope = (away / distances[:, None]).sum(axis=0) - directions.sum(axis=0)
+        return distances.sum() - (directions @ point).sum(), slope
+
+    best = minimize(objective, models[4:].mean(axis=0) + 0.01, jac=True, method="BFGS")
+    assert objective(found.astype(np.float64))[0] == pytest.approx(best.fun, abs=100 / size + 1e-6)
+
+
+def test_the_geometric_median_of_too_few_iterations_ends_the_run():
+    _, models = drawn(9, seed=3)
+    rule = make_aggregator({"name": "geometric-median", "iterations": 1})
+    with pytest.raises(
+        ScenarioError, match="geometric-median: found no point within the tolerance in 1 iterations"
+    ):
+        rule.aggregate(np.zeros_like(models[0]), inbox(models))
+
+
+def test_the_geometric_median_of_two_models_is_their_mean():
+    own, models = drawn(2)
+    assert make_aggregator("geometric-median").aggregate(own, inbox(models)) == pytest.approx(
+        models.mean(axis=0)
     )
-    assert total(found) <= best.fun + 1e-4
-    assert abs(found).max() < 10
 
 
-def test_ten_iterations_are_near_the_geometric_median():
-    own, models = drawn(20, columns=30, seed=4)
-    models[:6] = 1e6
-    few, many = (
-        make_aggregator({"name": "geometric-median", "iterations": n}).aggregate(own, inbox(models))
-        for n in (10, 1000)
-    )
-    assert np.linalg.norm(few - many) < 1e-5 * np.linalg.norm(many)
+def test_the_geometric_median_has_the_same_bytes_for_any_number_of_threads():
+    own, models = drawn(40, columns=3000, seed=2)
+    found = []
+    for threads in (1, 4):
+        with threadpool_limits(limits=threads):
+            found.append(make_aggregator("geometric-median").aggregate(own, inbox(models)).tobytes())
+    assert found[0] == found[1]
+
+
+def test_blocks_of_columns_do_not_move_the_geometric_median(monkeypatch):
+    own, models = drawn(7, columns=50, seed=4)
+    models[:3] += 10
+    whole = make_aggregator("geometric-median").aggregate(own, inbox(models))
+    monkeypatch.setattr(aggregators, "BLOCK", 70)
+    blocks = make_aggregator("geometric-median").aggregate(own, inbox(models))
+    assert blocks == pytest.approx(whole, abs=1e-6)
 
 
 def test_the_geometric_median_may_weigh_by_samples():

@@ -48,7 +48,7 @@ MUTATIONS = [
     ("norm-bound", "bound = np.median(norms)", "bound = np.mean(norms)"),
     ("bulyan", "2 * byzantine:\n", "3 * byzantine:\n"),
     ("bulyan", "abs(value - np.median(", "abs(value - np.mean("),
-    ("geometric-median", "point = np.median(w.models, axis=0)", "point = w.models.mean(0)"),
+    ("geometric-median", "inverse = 1 / np.linalg.norm(", "inverse = 1 + 0 * np.linalg.norm("),
     ("centered-clipping", "change = centre - w.own", "change = 0 * centre"),
     ("fltrust", "trust = np.maximum(0,", "trust = np.abs("),
     ("fltrust", "* norm / trust.sum()", "/ trust.sum()"),

@@ -174,11 +174,11 @@ def clipped(w, bound):
     return w.own + (np.minimum(1, bound / norms) * differences * w.ones[:, None]).sum(0) / w.ones.sum()
 
 
-def geometric_median(w, iterations, smoothing=1e-6):
-    """Return the point after iterations of Weiszfeld's, from the median."""
-    point = np.median(w.models, axis=0)
-    for _ in range(iterations):
-        inverse = 1 / np.maximum(np.linalg.norm(w.models - point, axis=1), smoothing)
+def geometric_median(w):
+    """Return the point after many of Weiszfeld's iterations, from the mean."""
+    point = w.models.mean(axis=0)
+    for _ in range(2000):
+        inverse = 1 / np.linalg.norm(w.models - point, axis=1)
         point = inverse @ w.models / inverse.sum()
     return point
 
@@ -295,7 +295,7 @@ RULES = {
     "krum": ({"byzantine": 2}, lambda w: krum_of_models(w, 2)),
     "norm-bound": ({"bound": "median"}, lambda w: clipped(w, None)),
     "bulyan": ({"byzantine": 1}, lambda w: bulyan(w.models, 1)),
-    "geometric-median": ({"iterations": 3}, lambda w: geometric_median(w, 3)),
+    "geometric-median": ({}, geometric_median),
     "centered-clipping": ({"radius": 0.7, "iterations": 2}, lambda w: centered_clipping(w, 0.7, 2)),
     "fltrust": ({}, fltrust),
     "ucsu": ({"over": "touched", "gather": "sum"}, lambda w: ucsu(w, 0.5)),
