@@ -117,13 +117,16 @@ def audit(
         if as_json:
             from gossiprec.runs.manifest import to_plain
 
-            click.echo(json.dumps(to_plain({**vars(found), "refuted": found.refuted}), allow_nan=False))
+            values = {**vars(found), "refuted": found.refuted, "power_note": found.power_note}
+            click.echo(json.dumps(to_plain(values), allow_nan=False))
         else:
             click.echo(
                 f"unit {found.unit}, {found.updates} local updates, delta {found.delta:g}: claimed epsilon "
                 f"{found.claimed:.4g}, at least {found.lower:.3g} ({found.right} of {found.guesses} guesses right, "
                 f"{found.canaries} canaries){': refuted' if found.refuted else ''}"
             )
+            if found.power_note is not None:
+                click.echo(f"note: {found.power_note}")
     context.exit(int(found.refuted))
 
 

@@ -15,7 +15,7 @@ from gossiprec.compute.executors import reference
 from gossiprec.defences import compute_epsilon
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run import network_epsilon
-from gossiprec.emulation.run.privacy_audit import audit_scores, lower_epsilon
+from gossiprec.emulation.run.privacy_audit import PrivacyAudit, audit_scores, lower_epsilon
 from tests.cli.calls import invoke
 from tests.emulation.tiny_runs import tiny
 from tests.slow import slow_except_first
@@ -81,6 +81,33 @@ def test_noise_that_is_too_small_is_refuted(runs, unit, module, monkeypatch):
 def test_a_clip_that_does_not_hold_is_refuted(runs, monkeypatch):
     monkeypatch.setattr(update_noise, "min", lambda *_: 5.0, raising=False)
     assert audit_privacy(runs["user"], updates=2, canaries=8).refuted
+
+
+@pytest.mark.parametrize("clip_norm", slow_except_first([2.0, 0.1]))
+def test_an_audit_says_if_updates_are_too_short_for_the_noise(clip_norm, tmp_path, capsys):
+    policy = {**BY_USER, "epsilon": 4.0, "clip_norm": clip_norm}
+    path = made(tmp_path, [policy])
+    arguments = ("audit", path, "--updates", 2, "--canaries", 4 if clip_norm == 2.0 else 16, "-q")
+    found = json.loads(invoke(capsys, *arguments, "--json")[1])
+    printed = invoke(capsys, *arguments)[1]
+    if clip_norm == 2.0:
+        assert found["lower"] == 0
+        assert found["reach"] == pytest.approx(0.235, abs=0.03)
+        assert (
+            "note: no power: it would not find a claim that is too low; a local update on a canary has 0.2"
+            in printed
+        )
+        assert "audit a run with clip_norm at most 0.2" in printed
+    else:
+        assert found["lower"] > 0
+        assert found["reach"] == pytest.approx(1, abs=1e-4)
+        assert found["power_note"] is None
+        assert "note" not in printed
+
+
+def test_an_audit_that_proves_nothing_says_what_would():
+    found = PrivacyAudit(4.0, 0.0, 1e-5, 0.95, "interaction", 5, 8, 8, 5)
+    assert found.power_note.endswith("raise --canaries or --updates")
 
 
 def test_without_noise_any_finite_claim_is_refuted(runs):

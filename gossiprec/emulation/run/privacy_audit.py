@@ -29,7 +29,9 @@ from gossiprec.runs import open_run
 from gossiprec.scenario import Scenario
 
 LENGTH = 100.0
-"""Length of the user rows from which canaries are trained, so that every gradient reaches the clip."""
+"""Length of the user rows from which canaries are trained, so that gradients of samples reach usual clips."""
+REACHED = 0.99
+"""Share of the clip from which a local update counts as long enough."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class PrivacyAudit:
         Local updates of each node.
     canaries, guesses, right : int
         Canaries, those that were guessed, and those that were guessed right.
+    reach : float or None
+        Mean length of a local update on a canary, clipped and without noise, as a share of the clip; None if the unit
+        is ``interaction``.
     """
 
     claimed: float
@@ -60,11 +65,24 @@ class PrivacyAudit:
     canaries: int
     guesses: int
     right: int
+    reach: float | None = None
 
     @property
     def refuted(self) -> bool:
         """Whether the lower bound exceeds the claim."""
         return self.lower > self.claimed
+
+    @property
+    def power_note(self) -> str | None:
+        """Why the audit has little power, and what would give it some; None if it can be trusted to have power."""
+        how_much = "little power" if self.lower else "no power: it would not find a claim that is too low"
+        if self.reach is not None and self.reach < REACHED:
+            return (
+                f"{how_much}; a local update on a canary has {self.reach:.2g} of the length of the clip, so the noise "
+                f"hides it; audit a run with clip_norm at most {self.reach:.2g} times as high, or with a higher "
+                "learning rate, and raise --canaries"
+            )
+        return None if self.lower else f"{how_much}; raise --canaries or --updates"
 
 
 def audit_privacy(
@@ -125,8 +143,11 @@ def audit_privacy(
     noise, users = game.noise
     claim = float(_claims(noise, users, updates).max())
     delta = float(np.nanmax(noise.delta[users]))
-    lower, *counts = audit_scores(scores, members, delta, confidence)
-    return PrivacyAudit(claim, lower, delta, confidence, game.unit, updates, len(members), *counts)
+    lower, guesses, right = audit_scores(scores, members, delta, confidence)
+    reach = float(np.mean(game.reaches)) if by_user else None
+    return PrivacyAudit(
+        claim, lower, delta, confidence, game.unit, updates, len(members), guesses, right, reach
+    )
 
 
 def _check_options(updates: int, canaries: int, confidence: float) -> None:
@@ -153,10 +174,16 @@ class _Game:
     split : Split
     unit : str
     progress : Progress
+
+    Attributes
+    ----------
+    reaches : list of float
+        With the unit ``user``, the length of each local update without noise, as a share of the clip.
     """
 
     def __init__(self, scenario: Scenario, split: Split, unit: str, progress: Progress) -> None:
         self._scenario, self._split, self.unit, self._progress = scenario, split, unit, progress
+        self.reaches: list[float] = []
 
     def play(self, drawn: Mapping[int, I64], trial: int, updates: int) -> tuple[F64, Bools]:
         """Return the score of each canary, and whether it was in the data."""
@@ -190,6 +217,9 @@ class _Game:
                 else (part[place, drawn[user]] for part in rows)
             )
             norm = np.linalg.norm(way, axis=1, keepdims=True) + np.finfo(np.float64).tiny
+            if self.unit == "user":
+                clip = plain.executor.work.node_settings.update_clip[user]
+                self.reaches.append(min(1.0, float(norm[0, 0] / clip)))
             found.append((change * way / norm).sum(axis=1) / norm.mean())
         return np.concatenate(found)
 
