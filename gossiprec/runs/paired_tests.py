@@ -12,7 +12,9 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import LogError, did_you_mean
+from gossiprec.base.rounding import difference, paired_differences
 from gossiprec.runs.run import Run
+from gossiprec.runs.signed_ranks import signed_rank_p_value
 
 N_RESAMPLES = 2_000
 CONFIDENCE = 0.95
@@ -49,8 +51,8 @@ class PairedTest:
         95 % interval of the mean difference, second minus first: of users the percentiles of a bootstrap, of seeds
         Student's, because a bootstrap of a few values is too narrow.
     p_value, holm : float
-        Of Wilcoxon's two-sided test of signed ranks, in which pairs without a difference do not count; and corrected
-        for the number of tests with this unit.
+        Of Wilcoxon's two-sided test of signed ranks, in which pairs without a difference do not count
+        (:func:`.signed_rank_p_value`); and corrected for the number of tests with this unit.
     """
 
     run: str
@@ -113,7 +115,7 @@ def compare_groups(families: Sequence[Sequence[Group]], metrics: Sequence[str] =
     Notes
     -----
     Tests over users are about the users of these runs, not about other seeds. Users of a run learn from one another,
-    so their values are not independent. With n seeds, the p-value over seeds is at least 2^(1 - n).
+    so their values are not independent. With n seeds or users that differ, the p-value is at least 2^(1 - n).
 
     References
     ----------
@@ -139,8 +141,18 @@ def correct_by_holm(p_values: Sequence[float]) -> F64:
     return corrected
 
 
-def compare_pairs(first: F64, second: F64, unit: str = "seeds") -> tuple[float, float, float]:
-    """Return the ends of the 95 % interval of the mean difference of pairs, and Wilcoxon's p-value.
+class PairStatistics(NamedTuple):
+    """The 95 % interval of the mean difference of pairs, and Wilcoxon's p-value."""
+
+    low: float
+    high: float
+    p_value: float
+
+
+def compare_pairs(first: F64, second: F64, unit: str = "seeds") -> PairStatistics:
+    """Return the interval of the mean difference, second minus first, and the p-value of pairs.
+
+    Rounding errors make no difference and decide no rank (:mod:`gossiprec.base.rounding`).
 
     Parameters
     ----------
@@ -148,22 +160,23 @@ def compare_pairs(first: F64, second: F64, unit: str = "seeds") -> tuple[float, 
     unit : str
         ``users`` for an interval by bootstrap, ``seeds`` for Student's.
     """
-    from scipy.stats import t, wilcoxon
+    from scipy.stats import t
 
-    difference = second - first
+    differences = paired_differences(second, first)
     if unit == "users":
-        rng, n, size = np.random.default_rng(1), len(difference), max(1, BATCH // len(difference))
+        rng, n, size = np.random.default_rng(1), len(differences), max(1, BATCH // len(differences))
         means = np.concatenate([
-            difference[rng.integers(n, size=(min(size, N_RESAMPLES - done), n))].mean(axis=1)
+            differences[rng.integers(n, size=(min(size, N_RESAMPLES - done), n))].mean(axis=1)
             for done in range(0, N_RESAMPLES, size)
         ])  # fmt: skip
         low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     else:
-        error = difference.std(ddof=1) / np.sqrt(len(difference))
-        half = t.ppf((1 + CONFIDENCE) / 2, len(difference) - 1) * error
-        low, high = difference.mean() - half, difference.mean() + half
-    p_value = float(wilcoxon(difference).pvalue) if difference.any() else 1.0
-    return float(low), float(high), p_value
+        error = differences.std(ddof=1) / np.sqrt(len(differences))
+        half = t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * error
+        low, high = differences.mean() - half, differences.mean() + half
+    largest = float(np.abs(differences).max())
+    low, high = (float(end) if difference(largest + end, largest) else 0.0 for end in (low, high))
+    return PairStatistics(low, high, signed_rank_p_value(differences))
 
 
 def _tests(first: Group, other: Group, metrics: Sequence[str]) -> Iterator[PairedTest]:
