@@ -209,13 +209,22 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
 
 def _print_tests(found: Sequence[PairedTest]) -> None:
     """Print a table of tests for each reference."""
+    from gossiprec.base.rounding import difference
+
     for place, reference in enumerate(dict.fromkeys(test.reference for test in found)):
         if place:
             click.echo()
         rows = [
             [
-                *(test.run, test.metric, f"{test.n:,}", test.unit, _cell(test.second), _cell(test.first)),
-                *(f"{test.second - test.first:+.4g}", f"{test.low:+.4g} to {test.high:+.4g}"),
+                *(
+                    test.run,
+                    _directed(test.metric),
+                    f"{test.n:,}",
+                    test.unit,
+                    _cell(test.second),
+                    _cell(test.first),
+                ),
+                *(f"{difference(test.second, test.first):+.4g}", f"{test.low:+.4g} to {test.high:+.4g}"),
                 *(f"{test.p_value:.2g}", f"{test.holm:.2g}"),
             ]
             for test in found
@@ -229,6 +238,13 @@ def _print_tests(found: Sequence[PairedTest]) -> None:
         if by_seed
         else "These are tests over the users of single runs; other seeds can differ by more."
     )
+
+
+def _directed(metric: str) -> str:
+    """Return the name of a metric, with its direction if a lower value is better."""
+    from gossiprec.measures.direction import better_sign
+
+    return f"{metric} (lower is better)" if better_sign(metric) < 0 else metric
 
 
 def _note(text: str) -> None:

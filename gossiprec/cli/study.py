@@ -180,6 +180,8 @@ def study(
 def _search(study: LoadedStudy, options: StudyOptions, limit: int | None) -> int:
     """Carry out a search, print its result, and return the exit status: 1 if no trial meets the constraints."""
     from gossiprec.emulation.progress import sigterm_as_interrupt
+    from gossiprec.measures.direction import better_sign
+    from gossiprec.measures.selectors import read_measure
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.plan import make_plan
     from gossiprec.study.search import Search, describe_result
@@ -195,6 +197,9 @@ def _search(study: LoadedStudy, options: StudyOptions, limit: int | None) -> int
     stale_runs = _stale_runs(options)
     note = (lambda text: None) if options.quiet else functools.partial(click.echo, err=True)
     search = Search(study, folder, stale_runs=stale_runs, limit=limit, note=note)
+    aim = "highest" if search.result.maximize else "lowest"
+    if better_sign(read_measure(search.result.objective).name) == (-1 if aim == "highest" else 1):
+        click.echo(f"note: looking for the {aim} {search.result.objective}, the worst for users", err=True)
     per_trial = max(1, len(plan.variants) // 2)
     click.echo(f"{study.name}: {search.n_trials} trials, {per_trial} runs each", err=not options.dry_run)
     if options.dry_run:

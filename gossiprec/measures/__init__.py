@@ -151,7 +151,7 @@ class Measure(ABC):
     needs_features : bool
         Whether it uses attributes of users or items.
     lower_is_better : bool
-        Whether a lower value is the better one, for choices of the best report and for rules that end a run.
+        Whether a lower value is better; :mod:`gossiprec.measures.direction` compares values accordingly.
     """
 
     wants: ClassVar[type[Any]] = RelevantRanks

@@ -21,6 +21,7 @@ class ExposureRatio(Measure):
     """
 
     wants = TargetRanks
+    lower_is_better = True
 
     @staticmethod
     def compute_values(seen: TargetRanks, k: int) -> F64:

@@ -19,6 +19,7 @@ class ExposureGini(Measure):
     """
 
     wants = TopItems
+    lower_is_better = True
     per_user = False
 
     def compute_values(self, seen: TopItems, k: int) -> F64:

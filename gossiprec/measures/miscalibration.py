@@ -26,6 +26,7 @@ class Miscalibration(Measure):
     """
 
     wants = TopItems
+    lower_is_better = True
     needs_features = True
     column: ClassVar[str] = "genres"
     """The column of the items' labels."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.base.errors import GossipRecError, LogError, ResourceError
+from gossiprec.base.rounding import difference
 from gossiprec.emulation.progress import NullProgress
 from gossiprec.emulation.run.active_run import Report
 from gossiprec.emulation.run.live_run import prepare
@@ -88,24 +89,30 @@ class SearchResult:
     @property
     def best(self) -> Trial | None:
         """The complete trial with the best objective among those that meet all bounds; None if there is none."""
-        return self._first([t for t in self._complete if not t.violation], by_violation=False)
+        return self._first(t for t in self._complete if not t.violation)
 
     @property
     def nearest(self) -> Trial | None:
         """The complete trial with the least violation of the bounds; None if no trial is complete."""
-        return self._first(self._complete, by_violation=True)
+        return self._first(self._complete)
 
     @property
     def _complete(self) -> list[Trial]:
         return [trial for trial in self.trials if trial.state == COMPLETE]
 
-    def _first(self, trials: Iterable[Trial], *, by_violation: bool) -> Trial | None:
-        sign = -1.0 if self.maximize else 1.0
-        return min(
-            trials,
-            key=lambda t: (t.violation * by_violation, sign * (t.value or 0.0), t.number),
-            default=None,
-        )
+    def _first(self, trials: Iterable[Trial]) -> Trial | None:
+        """Return the trial with the least violation, of equal ones with the best objective, of equal ones the first."""
+        best: Trial | None = None
+        for trial in trials:
+            if best is None or self._gain(trial, best) > 0:
+                best = trial
+        return best
+
+    def _gain(self, trial: Trial, other: Trial) -> float:
+        """Return by how much a complete trial is better than another one."""
+        less = difference(other.violation, trial.violation)
+        more = difference(trial.value or 0.0, other.value or 0.0)
+        return less or (more if self.maximize else -more)
 
 
 def import_optuna() -> Any:

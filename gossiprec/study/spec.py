@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_
 
 from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.base.options import Options
+from gossiprec.base.rounding import difference
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.measures.selectors import read_measure
 from gossiprec.scenario.definition import Slug
@@ -238,8 +239,8 @@ class Bound(Options):
 
     def violation(self, value: float) -> float:
         """Return the distance of a value from the accepted ones, 0 if it is one."""
-        below = 0.0 if self.at_least is None else self.at_least - value
-        return max(0.0, below, 0.0 if self.at_most is None else value - self.at_most)
+        below = 0.0 if self.at_least is None else difference(self.at_least, value)
+        return max(0.0, below, 0.0 if self.at_most is None else difference(value, self.at_most))
 
     def __str__(self) -> str:
         ends = (("at least", self.at_least), ("at most", self.at_most))

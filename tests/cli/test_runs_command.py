@@ -10,8 +10,9 @@ from scipy.stats import bootstrap, ttest_rel, wilcoxon
 
 from gossiprec import simulate
 from gossiprec.cli.main import exit_code
+from gossiprec.cli.runs import _print_tests
 from gossiprec.runs import open_run
-from gossiprec.runs.paired_tests import correct_by_holm
+from gossiprec.runs.paired_tests import PairedTest, correct_by_holm
 from gossiprec.runs.run_list import compare_runs, find_runs, list_runs, read_scenario, select_rows
 from tests.emulation.tiny_runs import tiny
 
@@ -180,6 +181,16 @@ def test_scenarios_are_compared_seed_by_seed(folder, tmp_path, capsys):
     found = printed(capsys, "compare", runs[0], runs[2], "--metric", "ndcg@6")[2]
     assert "--metric: found 'ndcg@6'" in found
     assert "did you mean 'ndcg@5'?" in found
+
+
+def test_a_metric_of_which_lower_is_better_is_marked(capsys):
+    one, other = np.mean([0.1, 0.2, 0.3]), np.mean([0.3, 0.2, 0.1])
+    about = {"unit": "users", "n": 3, "first": one, "second": other, "low": 0.0, "high": 0.0, "p_value": 1.0}
+    _print_tests([PairedTest("a", "b", metric=name, **about) for name in ("hr@5", "miscalibration@5")])
+    _, plain, lower, _ = capsys.readouterr().out.splitlines()
+    assert "miscalibration@5 (lower is better)" in lower
+    assert "lower" not in plain
+    assert "+0 " in plain  # a difference by rounding
 
 
 def test_p_values_are_corrected_for_their_number():

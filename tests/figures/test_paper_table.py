@@ -51,6 +51,27 @@ def test_cells_have_the_mean_the_interval_and_the_test_of_their_seeds(study):
     assert [row["best"] for row in found] == ["1", "0", "0", "0", "0", "0"]
 
 
+def test_lower_values_are_best_where_the_measure_says_so_and_equal_ones_share_it(study, tmp_path):
+    """The first two are 0.2, computed from the same seeds in another order."""
+    values = {1: (0.1, 0.2, 0.3), 2: (0.3, 0.2, 0.1), 5: (0.2, 0.3, 0.4)}
+    folder = shutil.copytree(study, tmp_path / "s")
+    for name in ("miscalibration@5", "miscalibration@5[validated]", "recall@5"):
+        with_levels(folder, "hr@20", **{name: lambda row: values[row["fanout"]][row["seed"] - 1]})
+        found = lines(open_study(folder).format_table("csv", measures=[name], where={"graph": "ring"}))
+        best = ["0", "0", "1"] if name == "recall@5" else ["1", "1", "0"]
+        assert [row["best"] for row in found] == best
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-13])
+def test_a_difference_by_rounding_has_no_star_and_a_small_one_has(study, tmp_path, scale):
+    """Fanouts 1 and 2 differ by the last bit at each seed, 5 by about the same in each."""
+    values = {1: 0.1 + 0.2, 2: 0.3, 5: 0.5}
+    folder = shutil.copytree(study, tmp_path / "s")
+    with_levels(folder, "hr@20", **{"recall@5": lambda row: scale * values[row["fanout"]]})
+    found = lines(open_study(folder).format_table("csv", measures=["recall@5"], where={"graph": "ring"}))
+    assert [row["p"] for row in found] == ["1.0", "", "0.0"]
+
+
 def test_the_last_report_ranks_if_a_table_has_it(study):
     both = open_study(study).format_table()
     assert "Attacks are ranked by the last report." in both

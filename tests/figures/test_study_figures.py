@@ -15,7 +15,7 @@ from gossiprec.cli.plot import plot
 from gossiprec.figures.study import panels
 from gossiprec.figures.study.table_reader import read_study
 from gossiprec.study.study_table import write_study_table
-from tests.figures.drawn_studies import NONE, figure_of, write_study
+from tests.figures.drawn_studies import NONE, figure_of, with_levels, write_study
 from tests.slow import slow_except_first
 
 KINDS = ("lines", "heat", "front", "paired")
@@ -65,6 +65,18 @@ def test_the_front_marks_what_is_not_beaten(tmp_path):
     assert {(row["fanout"], row["graph"]) for row in rows if row["unbeaten"] == "1"} == {
         (fanout, "ring") for fanout in ("1", "2", "5")
     }
+
+
+def test_a_front_has_the_direction_of_its_measures(tmp_path):
+    """A lower utility measure goes with a lower accuracy of the attack, so fanout 1 beats all."""
+    study = with_levels(write_study(tmp_path / "s"), "hr@20", **{"exposure_gini@5": lambda row: row["value"]})
+    options = {"y": "max_aac[single]", "against": "exposure_gini@5"}
+    rows = drawn(study, "front", "--y", options["y"], "--against", options["against"])
+    assert {row["fanout"] for row in rows if row["unbeaten"] == "1"} == {"1"}
+    assert [row["fanout"] for row in rows] == ["5", "5", "2", "2", "1", "1"]
+    (axes,) = figure_of(study, "front", **options).axes
+    assert axes.get_xlabel().endswith("(lower is better)")
+    assert axes.get_ylabel().endswith("(lower is better)")
 
 
 def test_ticks_without_room_have_no_labels(tmp_path):

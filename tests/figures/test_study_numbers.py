@@ -50,6 +50,12 @@ def test_what_is_beaten_in_both_is_not_on_the_front():
     assert is_pareto_optimal(points) == [True, True, False, False, True]
 
 
+def test_points_in_a_small_unit_are_compared_like_others():
+    assert is_pareto_optimal([(1e-12, 2e-12), (2e-12, 2e-12), (0.0, 1e-12)]) == [False, True, True]
+    equal = sum([0.1, 0.2, 0.3]), sum([0.3, 0.2, 0.1])
+    assert is_pareto_optimal([(equal[0], 1.0), (equal[1], 1.0)]) == [True, True]
+
+
 def test_seeds_are_counted_in_words():
     assert describe_seeds([3, 3]) == "n = 3"
     assert describe_seeds([3, 2, 3]) == "n = 2–3"

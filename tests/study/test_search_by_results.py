@@ -81,6 +81,23 @@ def test_search_in_two_calls_makes_the_trials_of_an_unbroken_one(whole, tmp_path
         assert (tmp_path / "parts" / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("aim", "says"),
+    [
+        ({"minimize": OBJECTIVE}, ""),
+        ({"minimize": None, "maximize": OBJECTIVE}, f"highest {OBJECTIVE}"),
+        ({"minimize": "hr@5"}, "lowest hr@5"),
+    ],
+)
+def test_a_search_for_the_worst_value_says_so(aim, says, tmp_path, capsys):
+    file = tmp_path / "tuning.yaml"
+    file.write_text(json.dumps(made(**aim)))
+    code, _, said = invoke(capsys, "study", "--search", file, "--out", tmp_path / "out", "--dry-run")
+    assert code == 0
+    assert ("the worst for users" in said) == bool(says)
+    assert says in said
+
+
 @pytest.mark.slow
 def test_without_a_feasible_trial_the_nearest_is_shown(whole, tmp_path, capsys):
     file = tmp_path / "tuning.yaml"

@@ -15,7 +15,7 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.emulation.assembly.kernel_warmup import fork
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.progress import Progress
-from gossiprec.emulation.scoring.utility_summaries import sign_of
+from gossiprec.measures.direction import better_sign, compare_values
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_state import State, Stateful
 from gossiprec.runs.checkpoints import CheckpointStamp
@@ -250,7 +250,7 @@ class EarlyStop(Stateful):
     checkpointed = ("best", "waited")
 
     def __init__(self, options: StopOptions) -> None:
-        self._options, self._sign = options, sign_of(options.measure)
+        self._options = options
         self._best: dict[str, Any] = {}
         self._waited = 0
         self._stopped: dict[str, Any] = {}
@@ -259,8 +259,7 @@ class EarlyStop(Stateful):
         """Take a report into account, and return whether the run ends with it; NaN is no better value."""
         options = self._options
         value = utility.get(options.measure, math.nan)
-        gain = self._sign * (value - self._best.get("value", -self._sign * math.inf))
-        if gain > options.min_delta:
+        if self._is_better(value):
             self._best, self._waited = {"value": value, "round": round, "time": time}, 0
             return False
         self._waited += 1
@@ -268,6 +267,14 @@ class EarlyStop(Stateful):
             return False
         self._stopped = {**options.model_dump(), "time": time, "round": round, "best": self._best or None}
         return True
+
+    def _is_better(self, value: float) -> bool:
+        """Return whether a value is better than the best one by more than `min_delta`."""
+        if not self._best:
+            return not math.isnan(value)
+        name = self._options.measure
+        least = self._best["value"] + better_sign(name) * self._options.min_delta
+        return compare_values(name, value, least) > 0
 
     def summary(self) -> dict[str, Any]:
         """Return how the rule ended the run; empty if it did not."""

@@ -13,21 +13,16 @@ from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup, split_into_groups
+from gossiprec.measures.direction import best_place, better_sign, compare_values
 from gossiprec.measures.ranking import CUTOFF, PADDING, nanmean
 from gossiprec.measures.selectors import (
     ON_VALIDATION,
     VALIDATED,
     baseline_metric_name,
-    read_metric,
     split_baseline_name,
 )
 from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.runs.run_tables import UserRow
-
-
-def sign_of(metric: str) -> float:
-    """Return 1, or -1 if lower values of a metric are better."""
-    return -1.0 if read_metric(metric).measure.lower_is_better else 1.0
 
 
 class BestValidationReport(Stateful):
@@ -43,13 +38,12 @@ class BestValidationReport(Stateful):
 
     def __init__(self, by: str) -> None:
         self._by = by
-        self._sign = sign_of(by)
         self._best: dict[str, Any] = {}
 
     def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
         """Take a report into account, and return whether it is the best so far."""
         value = utility.get(self._by, math.nan)
-        best = bool(self._sign * (value - self._best.get("value", -self._sign * math.inf)) > 0)
+        best = best_place(self._by, [self._best.get("value", math.nan), value]) == 1
         if best:
             self._best = {"value": value, "round": round, "time": time, "utility": dict(utility)}
         return best
@@ -245,9 +239,13 @@ class Remarks:
 
     @property
     def metrics_not_above_baselines(self) -> dict[str, list[str]]:
-        """The metrics that are not above the same metric of a baseline order, by the name of the order."""
+        """The metrics that are not better than the same metric of a baseline order, by the name of the order."""
         return {
-            order: [name for name, value in found.items() if self.utility.get(name, np.nan) <= value]
+            order: [
+                name
+                for name, value in found.items()
+                if compare_values(name, self.utility.get(name, math.nan), value) <= 0
+            ]
             for order, found in self.baselines.items()
         }
 
@@ -263,10 +261,12 @@ class Remarks:
     def notes(self) -> Iterator[str]:
         """Yield a sentence for each remark."""
         for order, names in self.metrics_not_above_baselines.items():
-            if names:
-                found = self.baselines[order]
-                pairs = (f"{n} {100 * self.utility[n]:.1f} % against {100 * found[n]:.1f} %" for n in names)
-                yield f"utility is not above {order}: {', '.join(pairs)}"
+            found = self.baselines[order]
+            for sign, words, why in ((1, "above", ""), (-1, "better than", " (lower is better)")):
+                own = [name for name in names if better_sign(name) == sign]
+                pairs = (f"{n} {100 * self.utility[n]:.1f} % against {100 * found[n]:.1f} %" for n in own)
+                if own:
+                    yield f"utility is not {words} {order}: {', '.join(pairs)}{why}"
         for name, count in self.few_candidates.items():
             yield (
                 f"{name} is meaningless for {count:,} of {self.n_users:,} users, because K reaches the "

@@ -60,10 +60,10 @@ from gossiprec.figures.study.panels import (
     shared_limits,
     times_guessing,
 )
-from gossiprec.figures.study.paper_table import better_sign
 from gossiprec.figures.study.pareto_front import pareto_front
 from gossiprec.figures.study.quantity import Label, Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, is_numeric, label_cells, read_study
+from gossiprec.measures.direction import better_sign
 from gossiprec.measures.selectors import FILTERS
 
 PANEL_IN = 1.75

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
+from gossiprec.base.rounding import difference
 from gossiprec.figures import style
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import PerSeed, Point, StudyTable, order_quantities
@@ -65,7 +66,7 @@ def mean_with_interval(values: Iterable[float]) -> MeanEstimate:
 
 def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> MeanEstimate:
     """Return the mean difference to the baseline over the seeds that both have, and its interval."""
-    return mean_with_interval(values[seed] - baseline[seed] for seed in values if seed in baseline)
+    return mean_with_interval(difference(values[seed], baseline[seed]) for seed in values if seed in baseline)
 
 
 def is_pareto_optimal(points: Sequence[tuple[float, float]]) -> list[bool]:
@@ -73,13 +74,13 @@ def is_pareto_optimal(points: Sequence[tuple[float, float]]) -> list[bool]:
 
     Higher utility is better, and lower attack accuracy is better.
     """
-    return [
-        not any(
-            other[0] >= point[0] and other[1] <= point[1] and (other[0] > point[0] or other[1] < point[1])
-            for other in points
-        )
-        for point in points
-    ]
+    utility, attack = np.array(points, np.float64).reshape(-1, 2).T
+
+    def is_beaten(point: tuple[float, float]) -> bool:
+        gains = np.stack([difference(utility, point[0]), -difference(attack, point[1])])
+        return bool(((gains >= 0).all(axis=0) & (gains > 0).any(axis=0)).any())
+
+    return [not is_beaten(point) for point in points]
 
 
 def describe_intervals(counts: Iterable[int], what: str) -> str:

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.errors import LogError, did_you_mean
+from gossiprec.base.rounding import paired_differences
 from gossiprec.figures.study.estimates import MeanEstimate, describe_seeds, mean_with_interval
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import PerSeed, Point, StudyTable, order_quantities
-from gossiprec.measures.selectors import OF_ATTACKS, read_metric
+from gossiprec.measures.direction import best_place, compare_values
 from gossiprec.runs.manifest import read_study_mark
 from gossiprec.runs.paired_tests import correct_by_holm
 
@@ -34,16 +35,6 @@ UNITS = {
 }
 """Factor and sign of each unit."""
 INTERVALS = ("half", "ends", "none")
-LESS_IS_BETTER = (
-    "bytes.",
-    "privacy.epsilon",
-    "item_auc",
-    "user_auc",
-    "attribute_auc",
-    "reconstruction_f1",
-    "mia_",
-)
-"""Beginnings of the names of measures of which a lower value is the better one."""
 MOST_METRICS, MOST_ATTACKS = 2, 2
 """Number of metrics, and of attacks, that a table shows by default."""
 HEADING = 18
@@ -300,31 +291,18 @@ def _add_tests(
     cells: list[list[TableCell]], tested: Mapping[tuple[int, int], list[tuple[float, float]]]
 ) -> None:
     """Set the p-values of cells, corrected for their number."""
-    from scipy.stats import ttest_rel
+    from scipy.stats import ttest_1samp
 
     found = []
     for pairs in tested.values():
         first, second = np.array(pairs).T
-        difference = second - first
-        if np.ptp(difference) <= 1e-12 * max(1.0, float(np.abs(difference).max())):
-            found.append(1.0 if abs(difference[0]) <= 1e-12 else 0.0)  # the t-test has no spread to divide by
+        differences = paired_differences(second, first)
+        if np.ptp(differences) == 0:
+            found.append(0.0 if differences.any() else 1.0)  # the t-test has no spread to divide by
         else:
-            found.append(float(ttest_rel(second, first).pvalue))
+            found.append(float(ttest_1samp(differences, 0.0).pvalue))
     for (row, column), p in zip(tested, correct_by_holm(found), strict=True):
         cells[row][column] = replace(cells[row][column], p_value=float(p))
-
-
-def better_sign(name: str) -> int:
-    """Return 1 if a higher value of a measure is better for users, -1 if a lower one is, and 0 if neither is known."""
-    if name in OF_ATTACKS:
-        return -1 if name in ("max_aac", "last_aac", "best10_mean", "best10_min", "exposure_defended") else 0
-    if name.startswith(LESS_IS_BETTER):
-        return -1
-    try:
-        spec = read_metric(name)
-    except ValueError:
-        return 0
-    return -1 if spec.measure.lower_is_better or name.startswith("er@") else 1
 
 
 def _with_best(cells: list[list[TableCell]], *, down: bool) -> list[list[TableCell]]:
@@ -338,17 +316,22 @@ def _with_best(cells: list[list[TableCell]], *, down: bool) -> list[list[TableCe
     for line in lines:
         best: dict[Quantity, float] = {}
         for cell in line:
-            sign = better_sign(cell.quantity.name)
             if cell.quantity.name == "max_aac" and "last_aac" in names:
                 continue
-            same = [other for other in line if other.quantity == cell.quantity and other.estimate.n]
-            if sign and len(same) > 1:
-                best[cell.quantity] = max(sign * other.estimate.mean for other in same)
+            same = [
+                other.estimate.mean for other in line if other.quantity == cell.quantity and other.estimate.n
+            ]
+            if len(same) > 1:
+                best[cell.quantity] = same[best_place(cell.quantity.name, same) or 0]
         shown.append([
-            replace(cell, best=best.get(cell.quantity) == better_sign(cell.quantity.name) * cell.estimate.mean)
-            for cell in line
+            replace(cell, best=_equals_best(cell, best.get(cell.quantity, math.nan))) for cell in line
         ])  # fmt: skip
     return [list(line) for line in zip(*shown, strict=True)] if down else shown
+
+
+def _equals_best(cell: TableCell, best: float) -> bool:
+    """Return whether a cell has the best value of its measure; never if the direction of the measure is unknown."""
+    return compare_values(cell.quantity.name, cell.estimate.mean, best) == 0
 
 
 def _scale(quantity: Quantity, options: TableOptions) -> tuple[float, str]:

@@ -30,6 +30,7 @@ from gossiprec.figures.study.panels import (
 )
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table_reader import Point, PointNames, StudyTable, label_cells
+from gossiprec.measures.direction import better_sign
 from gossiprec.measures.selectors import FILTERS
 
 MOST_PANELS = 4
@@ -100,7 +101,7 @@ def utility_quantity(table: StudyTable, name: str | None = None) -> Quantity:
 
 
 def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> list[ParetoPoint]:
-    """Return every combination that has both numbers, by ascending utility.
+    """Return every combination that has both numbers, the worst utility first.
 
     Shares differ if they do so by a tenth of a percent, as tables print them: less cannot be seen in a picture.
     """
@@ -116,13 +117,28 @@ def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> lis
         )
         for point in both
     ]
-    digits = [3 if quantity.is_share else 9 for quantity in (utility, attack)]
-    best = is_pareto_optimal([(round(u.mean, digits[0]), round(a.mean, digits[1])) for u, a in estimates])
+    up, down = front_signs(utility, attack)
+    best = is_pareto_optimal([
+        (up * _shown(utility, u.mean), down * _shown(attack, a.mean)) for u, a in estimates
+    ])  # fmt: skip
     spots = [
         ParetoPoint(point, u, a, is_best)
         for point, (u, a), is_best in zip(both, estimates, best, strict=True)
     ]
-    return sorted(spots, key=lambda spot: (spot.utility.mean, spot.attack.mean))
+    return sorted(spots, key=lambda spot: (up * spot.utility.mean, down * spot.attack.mean))
+
+
+def front_signs(utility: Quantity, attack: Quantity) -> tuple[int, int]:
+    """Return the factors that make a higher utility and a lower success of an attack better.
+
+    Without a known direction, a higher utility and a lower success are better.
+    """
+    return better_sign(utility.name) or 1, -better_sign(attack.name) or 1
+
+
+def _shown(quantity: Quantity, value: float) -> float:
+    """Return a value in the precision of a picture."""
+    return round(value, 3) if quantity.is_share else value
 
 
 def _figure(
@@ -142,8 +158,10 @@ def _figure(
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
         scaled = [spot.in_units(utility, attack) for spot in spots]
         _name_best(figure, axes, table, scaled, by, names)
-        axes.set_xlabel(f"{utility.unit} (higher is better)")
-        axes.set_ylabel(style.wrap_axis_label(attack.unit, PANEL_IN) + "\n(lower is better)")
+        up, down = front_signs(utility, attack)
+        axes.set_xlabel(f"{utility.unit} ({'higher' if up > 0 else 'lower'} is better)")
+        better = "lower" if down > 0 else "higher"
+        axes.set_ylabel(style.wrap_axis_label(attack.unit, PANEL_IN) + f"\n({better} is better)")
         levels = "; ".join(_levels(axes, table, attack, scaled))
         axes.set_title("\n".join(style.wrap_title(f"{table.title(attack)}{levels and '; '}{levels}", 4.5)))
     style.add_caption(figure, caption)
@@ -151,7 +169,7 @@ def _figure(
 
 
 def _named(spots: Sequence[ParetoPoint]) -> list[ParetoPoint]:
-    """Return the points that are named: first the Pareto-optimal ones with the highest utility."""
+    """Return the points that are named: first the Pareto-optimal ones with the best utility."""
     best = [spot for spot in spots if spot.is_unbeaten][::-1]
     others = [spot for spot in spots if not spot.is_unbeaten][::-1]
     return [*best, *others][:MOST_NAMED]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gossiprec.base.errors import LogError
+from gossiprec.base.rounding import difference
 from gossiprec.figures.figure_files import picture_bytes
 from gossiprec.figures.study.draw import differences_to_baseline, own_picture
 from gossiprec.figures.study.estimates import (
@@ -17,7 +18,7 @@ from gossiprec.figures.study.estimates import (
     mean_with_interval,
 )
 from gossiprec.figures.study.panels import picture_estimate
-from gossiprec.figures.study.pareto_front import ParetoPoint, pareto_points, utility_quantity
+from gossiprec.figures.study.pareto_front import ParetoPoint, front_signs, pareto_points, utility_quantity
 from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, is_numeric, order_quantities
 from gossiprec.report import (
@@ -225,7 +226,7 @@ def differences_section(study: ReportStudy) -> Section | None:
 
 
 PARETO_NOTE = (
-    "Points further right and lower are better. Filled points are Pareto optimal and connected by a line; "
+    "Points further {right} and {lower} are better. Filled points are Pareto optimal and connected by a line; "
     "bars are 95 % t-intervals over seeds. Click a point to list its runs."
 )
 
@@ -247,7 +248,7 @@ def pareto_section(study: ReportStudy) -> Section | None:
 
 
 def _pareto_chart(study: ReportStudy, utility: Quantity, attack: Quantity) -> Chart:
-    spots = pareto_points(study.table, utility, attack)
+    spots, (up, down) = pareto_points(study.table, utility, attack), front_signs(utility, attack)
     best = [spot for spot in spots if spot.is_unbeaten]
     front = ChartSeries(
         "Pareto optimal",
@@ -268,7 +269,7 @@ def _pareto_chart(study: ReportStudy, utility: Quantity, attack: Quantity) -> Ch
         *axes,
         [front, _dots(study, spots, (utility, attack))],
         "dot",
-        PARETO_NOTE,
+        PARETO_NOTE.format(right="right" if up > 0 else "left", lower="lower" if down > 0 else "higher"),
         details=details,
     )
 
@@ -372,7 +373,7 @@ def findings(study: ReportStudy) -> Iterator[str]:
             min(means, key=lambda point: means[point].mean),
         )
         name = quantity.name_with_labels()
-        if means[high].mean == means[low].mean:
+        if not difference(means[high].mean, means[low].mean):
             yield f"{name} is the same in all {len(means)} combinations: {_words(quantity, means[high])}."
             continue
         yield (
