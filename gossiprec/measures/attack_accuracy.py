@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I64, Floats
+from gossiprec.base.rounding import difference
 from gossiprec.measures.communities import Communities
 
 BLOCK_CELLS = 4_000_000
@@ -217,10 +218,10 @@ def linked_share(views: Sequence[Floats]) -> float:
 
 
 def _standardized(values: Floats) -> F64:
-    """Return each column less its mean, over its standard deviation; unknown values are zero."""
-    known = ~np.isnan(values)
+    """Return each column less its mean, over its standard deviation; unknown and equal values are zero."""
+    known, wide = ~np.isnan(values), values.astype(np.float64)
     count = np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, values - np.where(known, values, 0.0).sum(axis=0) / count, 0.0)
+    centred = np.where(known, difference(wide, np.where(known, wide, 0.0).sum(axis=0) / count), 0.0)
     spread = np.sqrt((centred**2).sum(axis=0) / count)
     return np.asarray(centred / np.where(spread > 0, spread, 1.0), np.float64)
 

@@ -108,6 +108,23 @@ def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_la
         assert accuracies.tolist() == pytest.approx(shares[best])
 
 
+def test_a_round_that_is_better_by_a_rounding_error_is_not_the_best():
+    """Two orders of the same adversaries have the same accuracies, whose sums differ in the last bit."""
+    split, best = drawn_split(), []
+    for seed in range(20):
+        now = ranking(seed)
+        for order in (np.arange(N), np.random.default_rng(seed).permutation(N)):
+            turned = replace(now, adversaries=now.adversaries[order], scores=now.scores[order])
+            best.append(AttackRecord(split, SIZES).score([turned], time=0.0, round=0)[0]["aac"])
+            if len(best) % 2 == 0 and best[-2] < best[-1]:
+                record = AttackRecord(split, SIZES[:1])
+                for number, each in enumerate((now, turned)):
+                    record.score([replace(each, community_sizes=SIZES[:1])], time=0.0, round=number)
+                assert record.summary()[0]["at_round"] == 0
+                return
+    pytest.fail("found no two sums that differ")
+
+
 def test_rankings_of_users_that_do_not_exist_or_come_twice_are_refused():
     for changes, words in (
         (

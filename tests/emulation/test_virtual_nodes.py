@@ -124,3 +124,11 @@ def test_what_would_tell_the_node_is_refused(sections, message):
         sections["observers"][0].pop("reference_items")
     with pytest.raises(ScenarioError, match=message):
         prepare(load_scenario(world(**sections)))
+
+
+def test_equal_scores_link_no_virtual_nodes():
+    """Each adversary scores all victims equally; their mean, less a rounding error, must not show who met whom."""
+    rng = np.random.default_rng(3)
+    view = np.where(rng.random((6, 40)) < 0.6, rng.normal(size=(6, 1)), np.nan).astype(np.float32)
+    met = (~np.isnan(view)).any(axis=0).sum()
+    assert linked_share([view, view]) == pytest.approx(1 / met)

@@ -17,6 +17,7 @@ from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
+from gossiprec.base.rounding import difference
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import UserGroup
 from gossiprec.emulation.scoring.attribute_scores import AttributeRecord
@@ -203,7 +204,7 @@ class AttackRecord:
             np.mean([getattr(judged, name) for _, judged in views], axis=0) for name in ("accuracies", "met")
         )
         low, mean = best_decile(found)
-        row = {
+        row: dict[str, Any] = {
             "observer": ranking.observer,
             "relevance": ranking.relevance,
             "momentum": ranking.momentum,
@@ -220,7 +221,7 @@ class AttackRecord:
         exposed = np.mean([exposures(*view) for view in about], axis=0)
         self._now[f"accuracy[{key}]"] = (ranking.adversaries, found)
         self._now[f"found[{key}]"] = (np.arange(len(exposed)), exposed)
-        if key not in self._best or row["aac"] > self._best[key].row["aac"]:
+        if key not in self._best or difference(row["aac"], self._best[key].row["aac"]) > 0:
             hits = [np.stack(certain_hits(*view), axis=1) for view in about]
             place, member = (np.unique(np.concatenate(hits), axis=0) if ranking.views else hits[0]).T
             pairs = np.stack([ranking.adversaries[place], member], axis=1).astype(np.int32)

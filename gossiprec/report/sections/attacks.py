@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.base.rounding import difference
 from gossiprec.figures.attack_selection import (
     AttackKey,
     accuracy_distributions,
@@ -109,7 +110,8 @@ def _group_blocks(runs: ReportRuns) -> list[Block]:
 def _attack_row(runs: ReportRuns, key: AttackKey) -> tuple[str, dict[str, float]]:
     """Return the name of an attack and its row of the table."""
     points = runs.attacks[key]
-    best = int(np.nan_to_num(points["aac"], nan=-1.0).argmax())
+    accuracies = np.nan_to_num(points["aac"], nan=-1.0)
+    best = int(np.argmax(difference(accuracies, accuracies.max()) == 0))
     row = {"max AAC": float(points["aac"][best]), "at round": int(points["round"][best])}
     return runs.attack_text(key), row | {
         words: float(points[name][-1 if name in AT_THE_END else best]) for name, words in COLUMNS.items()
