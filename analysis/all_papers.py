@@ -22,6 +22,7 @@ from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, m
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.tables import DASH
 from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
+from gossiprec.base.rounding import difference
 from gossiprec.figures.figure_files import Cell
 from gossiprec.runs import Run
 
@@ -275,7 +276,7 @@ def rounds_to_near_best(run: Run) -> tuple[int, float] | None:
     if not own.any():
         return None
     values = columns["value"][own]
-    first = int(np.argmax(values >= NEAR_BEST * values.max()))
+    first = int(np.argmax(difference(values, NEAR_BEST * values.max()) >= 0))
     return int(columns["round"][own][first]), epochs_per_client(run, float(columns["time"][own][first]))
 
 

@@ -35,6 +35,7 @@ from analysis.papers.item_vectors import cosines_by_group, uniformity_tables
 from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
+from gossiprec.base.rounding import difference
 from gossiprec.figures.style import Axis
 
 STUDY = PaperStudyFile(Path(__file__).with_name("cl4fedrec") / "study.yaml")
@@ -186,7 +187,7 @@ def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int)
     undefended = _largest(runs, experiment_name(setting, f"{attack}-none"))
     without = f" ({mean(undefended):.3f} undefended)" if undefended and sign < 0 else ""
     if largest:
-        margins = {seed: sign * (value - bound) for seed, value in largest.items()}
+        margins = {seed: sign * difference(value, bound) for seed, value in largest.items()}
         yield f"largest ER@5 {mean(largest):.3f}{without}", margins
 
 
@@ -220,7 +221,8 @@ def _cost(runs: Runs, setting: str, *, rules: tuple[str, ...], share: float, sig
         with_rule = reported_score(
             PAPER, runs, experiment_name(setting, f"cl4fedrec-{rule}"), "Recall@20", LAST
         )
-        margins = {s: sign * (with_rule[s] - share * plain[s]) for s in with_rule if s in plain}
+        wanted = {seed: share * own for seed, own in plain.items()}
+        margins = {seed: sign * by for seed, by in seed_differences(with_rule, wanted).items()}
         if margins:
             ratio = mean({s: with_rule[s] / plain[s] for s in margins})
             yield f"{RULES[rule]}: {100 * (1 - ratio):.0f} % of recall lost at the last epoch", margins

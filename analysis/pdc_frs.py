@@ -21,6 +21,7 @@ from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.tables import SummaryColumns, format_mean, setting_tables
 from analysis.papers.verdict import ClaimVerdict, Runs, mean
+from gossiprec.base.rounding import difference
 
 STUDY = PaperStudyFile(Path(__file__).with_name("pdc_frs") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
@@ -112,7 +113,10 @@ def _kept(runs: Runs, setting: str) -> Evidence:
     for similarity, methods in methods_by_epsilon(setting).items():
         kept = LEAKAGE.values_by_seed(runs, experiment_name(setting, methods[30]), "kept")
         if kept:
-            yield f"{similarity}, kept {mean(kept):.3f}", {s: value - NEARLY_ALL for s, value in kept.items()}
+            yield (
+                f"{similarity}, kept {mean(kept):.3f}",
+                {s: difference(value, NEARLY_ALL) for s, value in kept.items()},
+            )
 
 
 def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:

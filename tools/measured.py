@@ -22,6 +22,7 @@ from pathlib import Path
 
 from analysis.papers.comparison import BEST, LAST, metric_by_epoch, summary_value
 from gossiprec.base.errors import GossipRecError
+from gossiprec.measures.direction import best_place
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.run_files import replace_file
 
@@ -74,9 +75,9 @@ def look_values(run: Run, measure: str, looks: Sequence[str]) -> Iterator[tuple[
         if kind == "end":
             yield LAST, curve[max(curve)]
         elif kind == "best":
-            scores = {e: v for e, v in metric_by_epoch(run, leading).items() if e in curve and v == v}
-            if scores:
-                yield BEST, curve[max(scores, key=lambda epoch: (scores[epoch], -epoch))]
+            scores = {e: v for e, v in sorted(metric_by_epoch(run, leading).items()) if e in curve}
+            if (place := best_place(leading, [*scores.values()])) is not None:
+                yield BEST, curve[[*scores][place]]
         elif int(look) in curve:
             yield label_of(look), curve[int(look)]
 

@@ -19,6 +19,7 @@ from analysis.cda_paper import PUBLISHED, STUDY, table_momentum
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.verdict import PerSeed, Runs, Verdict, format_mean_text, judge_agreement, mean
 from gossiprec.base.arrays import F64, I64
+from gossiprec.base.rounding import difference
 from gossiprec.figures.attack_selection import AttackKey
 from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run
@@ -272,12 +273,12 @@ def _fraction(words: str) -> Callable[[F64, float], float]:
     relation, level = words.rsplit(" ", 1)
     compare = {"above": np.greater, "below": np.less, "equal to": np.equal}[relation]
     return lambda found, random: float(
-        np.mean(compare(found, random if level == "guessing" else float(level)))
+        np.mean(compare(difference(found, random if level == "guessing" else float(level)), 0))
     )
 
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
-    "difference": lambda a, b: a - b,
+    "difference": difference,
     "ratio": lambda a, b: a / b if b else float("nan"),
     "product": lambda a, b: a * b,
     "loss": lambda a, b: 100 * (a - b) / a if a else float("nan"),

@@ -69,6 +69,7 @@ from analysis.papers.verdict import (
     judge_margins,
     mean,
 )
+from gossiprec.base.rounding import difference
 from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell
 from gossiprec.runs import Run
@@ -296,9 +297,9 @@ def _verdict(verdict: str) -> GridCell:
 
 
 _MARGINS: dict[str, Callable[[float, float], float]] = {
-    "larger": lambda first, second: first - second,
-    "smaller": lambda first, second: second - first,
-    "half": lambda first, second: 0.5 * abs(second) - abs(first),
+    "larger": difference,
+    "smaller": lambda first, second: difference(second, first),
+    "half": lambda first, second: difference(0.5 * abs(second), abs(first)),
 }
 """Margin of a claim from both numbers of a seed; negative if the claim does not hold."""
 
@@ -391,7 +392,7 @@ def _kept_more(own: Mapping[str, Run], rule: str, less: str, points: Sequence[st
     if len(known) < len(sides):
         return None
     (leak, kept), *others = known
-    return kept - float(np.interp(leak, *np.array(sorted(others)).T))
+    return difference(kept, float(np.interp(leak, *np.array(sorted(others)).T)))
 
 
 @dataclass(frozen=True)
@@ -447,7 +448,7 @@ def _judged_target(target: AcceptanceTarget, runs: Runs) -> TargetResult:
     if not np.isfinite(value):
         return TargetResult(target.label, wanted, "", NOT_MEASURED)
     found = format_mean_number(target.measure, runs, digits=1 if target.unit else 2) + unit
-    if target.low <= value <= target.high:
+    if difference(target.low, value) <= 0 <= difference(target.high, value):
         return TargetResult(target.label, wanted, found, REACHED)
     return TargetResult(target.label, wanted, found, NOT_REACHED, _evidence(target.measure, runs))
 
@@ -497,6 +498,6 @@ def _within_limit(
     wanted = f"up to {target['most']:g} {unit}"
     if value is None:
         return TargetResult(target["label"], wanted, "", NOT_MEASURED)
-    verdict = NOT_REACHED if value > target["most"] else NOT_MEASURED if missing else REACHED
+    verdict = NOT_REACHED if difference(value, target["most"]) > 0 else NOT_MEASURED if missing else REACHED
     evidence = f"{words} {', '.join(missing)}" if missing else ""
     return TargetResult(target["label"], wanted, f"{value:.1f} {unit}", verdict, evidence)

@@ -34,6 +34,7 @@ from analysis.papers.verdict import (
     judge_margins,
     mean,
 )
+from gossiprec.base.rounding import difference
 
 DIGITS = 4
 _ABOUT = (
@@ -318,7 +319,9 @@ def no_more_than(
             found, reference = (
                 numbers.values_by_seed(runs, experiment_name(setting, method), one) for one in columns
             )
-            margins = {seed: tolerance - by for seed, by in seed_differences(found, reference).items()}
+            margins = {
+                seed: difference(tolerance, by) for seed, by in seed_differences(found, reference).items()
+            }
             if margins:
                 values = f"{columns[0]} {mean(found):.{DIGITS}f}, {columns[1]} {mean(reference):.{DIGITS}f}"
                 yield f"{label}: {values}", margins

@@ -20,6 +20,8 @@ import yaml
 
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.verdict import Band, PerSeed, Runs, tolerance_band
+from gossiprec.base.rounding import difference
+from gossiprec.measures.direction import best_place
 from gossiprec.runs import Run
 
 
@@ -354,8 +356,10 @@ def reported_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -
     found = {}
     for seed, run in runs.get(experiment, {}).items():
         by_epoch = metric_by_epoch(run, paper.metrics[paper.leading] if look == LAST else paper.validation)
-        if by_epoch:
-            found[seed] = max(by_epoch) if look == LAST else max(by_epoch, key=lambda e: (by_epoch[e], -e))
+        if look == LAST and by_epoch:
+            found[seed] = max(by_epoch)
+        elif (place := best_place(paper.validation, [*by_epoch.values()])) is not None:
+            found[seed] = [*by_epoch][place]
     return found
 
 
@@ -369,7 +373,7 @@ def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
     found = {}
     for seed, run in runs.get(reference, {}).items():
         by_epoch = metric_by_epoch(run, paper.metrics[paper.leading])
-        reached = [epoch for epoch, value in by_epoch.items() if value >= wanted.value]
+        reached = [epoch for epoch, value in by_epoch.items() if difference(value, wanted.value) >= 0]
         if reached:
             found[seed] = min(reached)
     return found
@@ -400,7 +404,7 @@ def baseline_score(paper: Comparison, runs: Runs, setting: str, column: str, ord
 
 def seed_differences(first: PerSeed, second: PerSeed) -> PerSeed:
     """Return first - second for the seeds that both have."""
-    return {seed: value - second[seed] for seed, value in first.items() if seed in second}
+    return {seed: difference(value, second[seed]) for seed, value in first.items() if seed in second}
 
 
 def has_converged(paper: Comparison, runs: Runs, experiment: str) -> bool:

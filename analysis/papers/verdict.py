@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 from scipy import stats
 
+from gossiprec.base.rounding import difference
 from gossiprec.runs import Run
 
 PerSeed = dict[int, float]
@@ -38,14 +39,13 @@ def confidence_half_width(values: PerSeed) -> tuple[float, float]:
 
 def format_mean_text(values: PerSeed, digits: int, separator: str = "") -> str:
     """Return the mean over seeds as text, with ± half of its 95 % interval if the seeds differ."""
-    half = confidence_half_width(values)[1] - mean(values)
+    half = difference(confidence_half_width(values)[1], mean(values))
     text = f"{mean(values):{separator}.{digits}f}"
     return f"{text} ± {half:{separator}.{digits}f}" if half > 0 else text  # NaN with one seed
 
 
 Band = tuple[float, float]
 """Lowest and highest value that count as near to a printed number."""
-_ROUNDING = 1e-9
 
 
 class Verdict(Enum):
@@ -80,11 +80,11 @@ def judge_agreement(band: Band | None, values: PerSeed) -> Verdict:
     if not np.isfinite(middle):
         return Verdict.NOT_RUN
     low, high = band
-    by = _ROUNDING * max(abs(low), abs(high))
-    if low - by <= middle <= high + by:
+    if difference(low, middle) <= 0 <= difference(high, middle):
         return Verdict.WITHIN
     least, most = confidence_half_width(values)  # NaN with one seed, which overlaps no band
-    return Verdict.NEAR if least <= high and most >= low else Verdict.OUTSIDE
+    overlaps = difference(least, high) <= 0 <= difference(most, low)
+    return Verdict.NEAR if overlaps else Verdict.OUTSIDE
 
 
 def tolerance_band(

@@ -11,6 +11,7 @@ import analysis.cda_paper as ex
 from analysis.cda_paper import dp_experiment
 from analysis.cda_paper.figures import selectable_names
 from analysis.cda_paper.report import NOT_REACHED, REACHED, judge_claims, judge_targets
+from analysis.papers.comparison import seed_differences
 from analysis.papers.verdict import (
     HELD,
     NOT_HELD,
@@ -66,6 +67,13 @@ def test_without_runs_nothing_is_held_or_reached():
 )
 def test_paired_differences_decide_where_their_interval_is_on_one_side(differences, expected):
     assert judge_margins(dict(enumerate(differences, start=1))) == expected
+
+
+def test_seeds_that_differ_by_rounding_decide_nothing():
+    one, other = np.mean([0.1, 0.2, 0.3]), np.mean([0.3, 0.2, 0.1])
+    margins = seed_differences(dict.fromkeys((1, 2, 3), other), dict.fromkeys((1, 2, 3), one))
+    assert one != other
+    assert judge_margins(margins) == UNDECIDED
 
 
 def test_the_interval_is_students_over_seeds():
