@@ -22,6 +22,7 @@ from gossiprec.data.delimited_text import (
     to_interactions,
 )
 from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role, detect_format
+from gossiprec.data.other_formats import is_uniform, refuse_other_formats
 from gossiprec.data.parquet import ParquetBatch, is_parquet, read_parquet
 from gossiprec.data.parsed_file import ParsedFile, implausible_rows
 from gossiprec.data.sources import FileSource, open_text_source
@@ -242,5 +243,8 @@ class DelimitedFile(Dataset):
 def _has_header(texts: FileSource, layout: TextFormat, stated: bool | None) -> bool:
     if stated is not None:
         return stated
-    rows = read_sample(texts, layout.encoding).rows(layout.delimiter, layout.quote)
+    sample = read_sample(texts, layout.encoding)
+    rows = sample.rows(layout.delimiter, layout.quote)
+    if not is_uniform(rows):
+        refuse_other_formats(sample, (), "")
     return bool(rows) and column_role(rows[0][0]) == "item"

@@ -19,6 +19,7 @@ from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import InteractionTable, read_first_row, sort_positions
 from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns
 from gossiprec.data.format_detection import are_flags, refuse_counts
+from gossiprec.data.other_formats import is_uniform, refuse_other_formats
 from gossiprec.data.parsed_file import implausible_rows, list_doubts
 from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import Interactions, Split, display_name
@@ -31,6 +32,7 @@ from gossiprec.data.split_parts import (
     read_lists,
     read_pairs,
     refuse_enclosed,
+    refuse_guessed_lists,
 )
 from gossiprec.data.text_blocks import TextFormat, read_sample, require_encoding
 
@@ -78,9 +80,12 @@ class SplitFiles(OptionSet):
         require_encoding(source, self.encoding)
         sample = read_sample(source, self.encoding)
         if self.form == "lists":
+            if self.delimiter is None:
+                refuse_guessed_lists(sample)
             delimiter = self.delimiter or " "
             rows = sample.rows(delimiter)[1 if self.header else 0 :]
-            refuse_counts(sample, rows, (0, 1))
+            if self.delimiter is None:
+                refuse_counts(sample, rows, (0, 1))
             refuse_enclosed(sample, rows)
             if self.delimiter is None and has_colons(rows):
                 raise sample.error(
@@ -95,6 +100,8 @@ class SplitFiles(OptionSet):
         )
         more = max(len(read_first_row(source, layout)) - 2, 0)
         rows = sample.rows(layout.delimiter, quote)[1 if self.header else 0 :]
+        if rows and not is_uniform(rows):
+            refuse_other_formats(sample, (), "if it is a table, set its delimiter")
         for place in range(2, 2 + more) if self.columns is None else ():
             if are_flags([row[place] for row in rows if place < len(row)]):
                 raise sample.error(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gossiprec.base.errors import did_you_mean
+from gossiprec.data.other_formats import refuse_drawn_tables, refuse_other_formats, refuse_separator_line
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import Rows, TextFormat, TextSample, read_sample
 
@@ -95,6 +96,9 @@ SMALL, UNIX_TIME = re.compile(r"\d{1,8}"), re.compile(r"\d{9}")
 """Numbers that cannot be present-day times in any unit, and numbers that can."""
 VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
 """A date with time, or a number with a decimal comma."""
+NAME_COLUMNS = "name its columns, such as columns: [user, item, -, time]"
+NO_NAME = re.compile(r"[{}\"'<>]|:$")
+"""Characters of JSON, markup and blocks of keys that names of columns hardly ever have."""
 UNAMBIGUOUS = "an unambiguous first line; set header: true or header: false"
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
 """Meanings of columns without names, by the number of columns."""
@@ -166,20 +170,39 @@ def detect_format(source: FileSource, hints: FormatHints) -> DetectedFormat:
         If the text can be parsed in two ways, or its header contradicts `hints`.
     """
     sample = read_sample(source, hints.encoding)
-    delimiter = hints.delimiter or _delimiter(sample, hints)
-    rows = sample.rows(delimiter, hints.quote)
-    if hints.columns is None:
+    refuse_separator_line(sample)
+    marks = DELIMITERS if hints.delimiter is None else (hints.delimiter,)
+    tables = {mark: rows for mark in marks if (rows := sample.rows(mark, hints.quote))}
+    _refuse_guessed(sample, tables, hints)
+    delimiter = hints.delimiter or _delimiter(sample, tables, hints)
+    rows = tables.get(delimiter, ())
+    if rows and not _is_known_table(rows, hints) and len({len(row) for row in rows}) > 1:
         refuse_counts(sample, rows)
     names, columns = _columns(sample, rows, hints, delimiter)
     layout = TextFormat(columns, delimiter, bool(names), sample.encoding, hints.quote, KEYS)
     return DetectedFormat(layout, names, rows[1:] if names else rows, sample.marked)
 
 
-def _delimiter(sample: TextSample, hints: FormatHints) -> str:
+def _refuse_guessed(sample: TextSample, tables: Mapping[str, Rows], hints: FormatHints) -> None:
+    """Refuse a text in another format, unless the options or its header show that it is a table."""
+    solid = [rows for mark, rows in tables.items() if mark != " "]
+    if not any(_is_known_table(rows, hints) for rows in tables.values()):
+        refuse_other_formats(sample, solid, "" if hints.columns else f"if it is a table, {NAME_COLUMNS}")
+    if hints.columns is None:
+        refuse_drawn_tables(sample, solid)
+
+
+def _is_known_table(rows: Rows, hints: FormatHints) -> bool:
+    """Return whether rows have the given columns, or else a header that names user and item."""
+    if hints.columns is not None:
+        return _fits(rows, hints)
+    return column_roles(rows[0]) is not None and not any(map(NO_NAME.search, rows[0]))
+
+
+def _delimiter(sample: TextSample, tables: Mapping[str, Rows], hints: FormatHints) -> str:
     """Return the delimiter that splits every line as expected, or else the one that comes nearest."""
-    tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, hints.quote))}
-    if sample.has_tabs and not _fits(tables.get("\t", ()), hints):
-        tables.pop(" ", None)  # it would split at tabs, too, if quotes keep the tab from fitting
+    if sample.has_tabs and not _fits(tables.get("\t", ()), hints):  # then quotes keep the tab from fitting,
+        tables = {mark: rows for mark, rows in tables.items() if mark != " "}  # and blanks would split at tabs
     fitting: dict[str, Rows] = {}
     for mark, rows in tables.items():
         if _fits(rows, hints) and rows not in fitting.values():

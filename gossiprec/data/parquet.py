@@ -32,12 +32,14 @@ ROWS = 1 << 18
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a file is a Parquet file, by its name or its first bytes."""
+    """Return whether a file is a Parquet file, by its name or its first and last bytes."""
     note_input(path)
     if path.suffix == ".parquet":
         return True
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        first = file.read(len(MAGIC))
+        file.seek(max(path.stat().st_size - len(MAGIC), 0))
+        return first == file.read(len(MAGIC)) == MAGIC
 
 
 @dataclass(frozen=True)

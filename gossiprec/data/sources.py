@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import io
 import os
-import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -50,7 +49,7 @@ MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"8BPS", "an image (PSD)", EXPORT),
     (b"ID3", "an audio file (MP3)", EXPORT),
     (b"RIFF", "an image, audio or video file (RIFF)", EXPORT),
-    (b"%PDF", "a PDF document", EXPORT),
+    (b"%PDF-", "a PDF document", EXPORT),
     (b"{\\rtf", "a text document (RTF)", EXPORT),
     (b"SQLite format 3\0", "an SQLite database", EXPORT),
     (b"\x89HDF", "an HDF5 file", EXPORT),
@@ -58,36 +57,19 @@ MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x93NUMPY", "a NumPy array", EXPORT),
     (b"ARROW1", "an Arrow or Feather file", "convert it to Parquet or CSV"),
     (b"FEA1", "a Feather file", "convert it to Parquet or CSV"),
-    (b"PAR1", "a Parquet file in an archive", UNPACK),
+    (b"PAR1", "a Parquet file that is cut, or in an archive", "download it again, or unpack it"),
     (b"Obj\x01", "an Avro file", "convert it to Parquet or CSV"),
     (b"ORC", "an ORC file", "convert it to Parquet or CSV"),
     *((bytes([0x80, protocol]), "a Python pickle, which may run code", EXPORT) for protocol in range(2, 6)),
 )
 """First bytes, the format, and the next step."""
-TEXTUAL = (b"BZh", b"GIF8", b"RIFF", b"ORC", b"Rar!", b"FEA1", b"BM", b"8BPS", b"ID3")
-"""First bytes that may also begin a word: in these formats, bytes that are no text follow right after them."""
+TEXTS = (b"%PDF-", b"{\\rtf")
+"""First bytes of the formats that may have no control characters; in all others, some follow soon."""
 TAR_MARK, MEDIA_MARK = slice(257, 262), slice(4, 8)
 SHEETS = {"xl/workbook.xml": "an Excel workbook (.xlsx)", "xl/workbook.bin": "an Excel workbook (.xlsb)",
           "content.xml": "an OpenDocument file", "word/document.xml": "a Word document",
           "ppt/presentation.xml": "a PowerPoint document", "Index/Document.iwa": "a Numbers document"}  # fmt: skip
 """Members of archives that show that the archive is a document."""
-
-LINES = 50
-"""Number of lines that are compared with one another."""
-JSON = re.compile(r"\s*(?:\{\s*[\"'}]|\[\s*[\[{]|[\[{]\s*(?:[\r\n]|$))")
-MARKUP = re.compile(r"\s*(?!<NA>)<(?:\?xml|!|[A-Za-z][\w:]*[\s/>])")
-SQL = re.compile(
-    r"(?:\s*--[^\n]*\n)*\s*(?:INSERT\s+INTO|CREATE\s+TABLE|DROP\s+TABLE|PRAGMA)\b", re.IGNORECASE
-)
-ARFF = re.compile(r"(?:\s*%[^\n]*\n)*\s*@relation\b", re.IGNORECASE)
-MATRIX_MARKET = re.compile(r"\s*%%MatrixMarket")
-SEPARATOR = re.compile(r"\s*\"?sep=(.)\"?[ \t]*[,;\t]*(?:[\r\n]|$)", re.IGNORECASE)
-NETFLIX = re.compile(r"\s*\w+:[ \t]*[\r\n]\s*\w+[ \t]*(?:[,;\t|\r\n]|\Z)")
-NETFLIX_INSIDE = re.compile(r"^\s*\d+:[ \t]*[\r\n]\s*\d+\s*,\s*\d+(?:\s*,|\s*-|\s*$)", re.MULTILINE)
-SPARSE = re.compile(r"\S+(?:[ \t]+\d+:[-+.\deE]+)+")
-RULE = re.compile(r"[\s|:+-]*-{2}[\s|:+-]*")
-KEY = re.compile(r"\s*([A-Za-z][\w/ -]*):(?:\s|$)")
-BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 def refuse_binary(source_name: object, head: bytes) -> None:
@@ -98,17 +80,16 @@ def refuse_binary(source_name: object, head: bytes) -> None:
     DataError
         With the format and the next step.
     """
+    is_text = all(byte >= 32 or byte in b"\t\r\n" for byte in head)
     for magic, name, step in MAGIC:
-        if head.startswith(magic) and (magic not in TEXTUAL or not _is_text(head[len(magic) : 64])):
-            raise _refusal(source_name, name, step)
+        if head.startswith(magic) and (not is_text or magic in TEXTS):
+            raise refusal(source_name, name, step)
+    if is_text:
+        return
     if head[TAR_MARK] == b"ustar":
-        raise _refusal(source_name, "a tar archive", "unpack it, and pass the path of the table inside it")
+        raise refusal(source_name, "a tar archive", "unpack it, and pass the path of the table inside it")
     if head[MEDIA_MARK] == b"ftyp":
-        raise _refusal(source_name, "an image or video file (HEIC, AVIF, MP4)", EXPORT)
-
-
-def _is_text(data: bytes) -> bool:
-    return all(byte >= 32 or byte in b"\t\r\n" for byte in data) and data.isascii()
+        raise refusal(source_name, "an image or video file (HEIC, AVIF, MP4)", EXPORT)
 
 
 def refuse_document(source_name: object, members: Sequence[str]) -> None:
@@ -121,78 +102,11 @@ def refuse_document(source_name: object, members: Sequence[str]) -> None:
     """
     for member, name in SHEETS.items():
         if member in members:
-            raise _refusal(source_name, name, EXPORT)
+            raise refusal(source_name, name, EXPORT)
 
 
-def refuse_text(source_name: object, head: str) -> None:
-    """Refuse a text that begins like another format.
-
-    Parameters
-    ----------
-    source_name : object
-        The file, for the message.
-    head : str
-        The beginning of the text.
-
-    Raises
-    ------
-    DataError
-        With the format and the next step.
-    """
-    for form, name, step in (
-        (
-            JSON,
-            "JSON",
-            "convert it to CSV, for example with pandas.read_json(path).to_csv(...), with lines=True if each line is "
-            "an object of its own",
-        ),
-        (MARKUP, "an XML or HTML document", EXPORT),
-        (SQL, "SQL statements", EXPORT),
-        (ARFF, "an ARFF file (Weka)", "remove its head, up to @data"),
-        (MATRIX_MARKET, "a Matrix Market file", "remove the comments and the line of sizes"),
-    ):
-        if form.match(head):
-            raise _refusal(source_name, name, step)
-    separator = SEPARATOR.match(head)
-    if separator:
-        raise _refusal(
-            source_name,
-            f"the line sep={separator[1]}, which Excel adds",
-            f"remove this line and set delimiter: {separator[1]!r}",
-        )
-    if NETFLIX.match(head) or NETFLIX_INSIDE.search(head):
-        raise _refusal(
-            source_name,
-            "blocks as in the Netflix Prize data, with a line 'movie:' before its ratings",
-            "write the movie on each line, as user,item,rating,time",
-        )
-    _refuse_shapes(source_name, [line.strip() for line in head.splitlines()[:LINES] if line.strip()])
-
-
-def _refuse_shapes(source_name: object, lines: Sequence[str]) -> None:
-    """Refuse lines with a common form that no table has."""
-    if not lines:
-        return
-    if 2 * sum(SPARSE.fullmatch(line) is not None for line in lines) > len(lines):
-        raise _refusal(
-            source_name, "lines of 'item:value' (libsvm, LibFM)", "write one user, item and rating per line"
-        )
-    if any(RULE.fullmatch(line) and len(line) > 2 for line in lines[:3]):
-        raise _refusal(source_name, "a table drawn with lines (Markdown, or database output)", EXPORT)
-    keys = [match[1] if (match := KEY.match(line)) else None for line in lines]
-    if len(keys) > 2 and keys[0] is not None and keys[0] in keys[1:] and keys.count(None) < len(keys) / 2:
-        raise _refusal(
-            source_name,
-            f"blocks of 'key: value' such as '{keys[0]}: ...' (reviews from SNAP, BeerAdvocate)",
-            "write one review per line, as user,item,rating,time",
-        )
-    if len(lines) > 1 and all(BRACKETS.get(line[0]) == line.rstrip(",;")[-1:] for line in lines):
-        raise _refusal(
-            source_name, f"brackets around every line, as in {lines[0][:40]!r}", "remove the brackets"
-        )
-
-
-def _refusal(source_name: object, found: str, step: str) -> DataError:
+def refusal(source_name: object, found: str, step: str) -> DataError:
+    """Return (not raise) the error for a file of another format."""
     return DataError(f"{source_name}: found {found}; {EXPECTED}; {step}")
 
 

@@ -22,7 +22,13 @@ from gossiprec.data.format_detection import (
     column_role,
     refuse_counts,
 )
-from gossiprec.data.sources import BRACKETS, FileSource
+from gossiprec.data.other_formats import (
+    BRACKETS,
+    refuse_drawn_tables,
+    refuse_other_formats,
+    refuse_separator_line,
+)
+from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.text_blocks import (
     PLACEHOLDER,
@@ -218,6 +224,7 @@ def count_repeated_pairs(part: SplitPart) -> int:
     return int(np.count_nonzero(np.diff(np.sort(keys)) == 0))
 
 
+LIST_OVERRIDE = "a user and its items, set delimiter"
 KEYS = ("header", "delimiter", "encoding", "user_delimiter")
 """Options of the format of lists."""
 
@@ -231,8 +238,10 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
         If lines can be split in two ways.
     """
     sample = read_sample(source, hints.encoding)
-    tables = {mark: sample.rows(mark) for mark in DELIMITERS}
     delimiter = hints.delimiter
+    if delimiter is None:
+        refuse_guessed_lists(sample)
+    tables = {mark: sample.rows(mark) for mark in DELIMITERS}
     if delimiter is None:
         delimiter, *more = [mark for mark in DELIMITERS if mark != "\t" and _splits(tables[mark])] or [" "]
         if not more and delimiter == " " and _splits(tables["\t"], all_of=tables[" "]):
@@ -244,7 +253,8 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
             )
     rows = sample.rows(delimiter)
     parted = tuple((*row[0].split(":"), *row[1:]) for row in rows) if has_colons(rows) else rows
-    refuse_counts(sample, parted, (0, 1))
+    if hints.delimiter is None:
+        refuse_counts(sample, parted, (0, 1))
     _refuse_two_delimiters(sample, delimiter, rows)
     refuse_enclosed(sample, rows)
     header = hints.header
@@ -259,6 +269,19 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
     return DetectedFormat(
         layout, rows[0] if header and rows else (), rows[1:] if header else rows, sample.marked
     )
+
+
+def refuse_guessed_lists(sample: TextSample) -> None:
+    """Refuse lists that have another format.
+
+    Raises
+    ------
+    DataError
+        With the format and the next step.
+    """
+    refuse_separator_line(sample)
+    refuse_other_formats(sample, (), f"if each line is {LIST_OVERRIDE}")
+    refuse_drawn_tables(sample, ())
 
 
 def _has_header(sample: TextSample, rows: Rows) -> bool:

@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from gossiprec.base.errors import DataError
-from gossiprec.data.sources import FileSource, refuse_binary, refuse_text
+from gossiprec.data.sources import FileSource, refuse_binary
 
 BLOCK = 1 << 22
 """Bytes per read."""
@@ -398,12 +398,15 @@ class TextSample:
         Whether the text begins with a byte order mark.
     encoding : str
         The given encoding, or the one of the byte order mark.
+    is_cut : bool
+        Whether the source has more lines.
     """
 
     source: FileSource
     text: str
     marked: bool
     encoding: str
+    is_cut: bool
 
     def error(self, found: str, allowed: str) -> DataError:
         """Return (not raise) the error for the first line that is not blank."""
@@ -412,28 +415,31 @@ class TextSample:
     @property
     def first_line(self) -> int:
         """The number of the first line that is not blank, from 1."""
-        return next((number for number, line in enumerate(self._lines, 1) if line.strip()), 1)
+        return next((number for number, line in enumerate(LINE_END.split(self.text), 1) if line.strip()), 1)
 
     @property
     def has_tabs(self) -> bool:
         """Whether every line has a tab."""
-        return all("\t" in line for line in self._lines if line.strip())
+        return all("\t" in line for line in self.lines)
 
-    @property
-    def _lines(self) -> list[str]:
-        return LINE_END.split(self.text)
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that are not blank."""
+        return tuple(line for line in LINE_END.split(self.text) if line.strip())
 
     def rows(self, delimiter: str, quote: str | None = None) -> Rows:
         """Return the cells of the lines that are not blank, without blanks around them."""
         if len(delimiter) > 1 or delimiter == " " or not delimiter.isascii():
             split = None if delimiter == " " else delimiter
-            found = [line.split(split) for line in self._lines]
+            found = [line.split(split) for line in self.lines]
         else:
             lines = io.StringIO(self.text, newline="")
             try:
                 found = [*csv.reader(lines, delimiter=delimiter, quotechar=quote)]
             except csv.Error:  # a cell of megabytes: not a table with this delimiter
                 found = []
+            if self.is_cut:  # possibly within a quoted cell
+                found = found[:-1]
         cells = (tuple(cell.strip() for cell in row) for row in found)
         return tuple(row for row in cells if len(row) > 1 or any(row))
 
@@ -444,17 +450,16 @@ def read_sample(source: FileSource, encoding: str) -> TextSample:
     Raises
     ------
     DataError
-        If the source is missing, damaged at its beginning, or in another format.
+        If the source is missing, damaged at its beginning, or in a format that is no text.
     """
     with source.open() as stream:
         data = stream.read(SAMPLE + 1)
-    whole = len(data) <= SAMPLE
+    is_cut = len(data) > SAMPLE
     refuse_binary(source, data[:HEAD])
     encoding = encoding_of(source, data[:HEAD], encoding)
     text = data.decode(encoding, errors="replace")
     marked = text.startswith("\ufeff")
     text = text.removeprefix("\ufeff")
-    refuse_text(source, text)
-    if not whole:
-        text = text[: text.rfind("\n") + 1]
-    return TextSample(source, text, marked, encoding)
+    if is_cut:
+        text = text[: _last_line_end(text) or None]
+    return TextSample(source, text, marked, encoding, is_cut)
