@@ -176,9 +176,48 @@ def integer_parser(column: str, least: int, most: int) -> Convert:
 LATITUDE, LONGITUDE = degree_parser("latitude", 90), degree_parser("longitude", 180)
 
 HEADER = {"header": "; if the first line names the columns, set header: true"}
-RATING = number_parser(
-    "a finite number as rating", lambda v: np.abs(v) < 1e30, dtype=np.float32, hints=HEADER
-)
+TRUE, FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n", "")
+"""Words that are the ratings 1 and 0, in lower case; an empty cell is 0."""
+_WORDS = pa.array([*TRUE, *FALSE])
+
+
+def _parse_ratings(texts: pa.StringArray) -> F64:
+    try:
+        return parse_floats(texts)
+    except pa.ArrowInvalid:
+        texts = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+        for number, words in (("1", TRUE), ("0", FALSE)):
+            texts = pc.if_else(pc.is_in(texts, value_set=pa.array(words)), number, texts)
+        return parse_floats(texts)
+
+
+def rating_parser() -> Convert:
+    """Return the parser of a column of ratings: numbers, or words of :data:`TRUE` and :data:`FALSE`.
+
+    Words go with 0 and 1 only: among other ratings, an empty cell is a missing one.
+    """
+    allowed = "a finite number as rating"
+    parse = number_parser(allowed, lambda v: np.abs(v) < 1e30, _parse_ratings, dtype=np.float32, hints=HEADER)
+    seen = {"words": False, "numbers": False}
+
+    def read(cells: TextColumn) -> npt.NDArray[Any]:
+        values = parse(cells)
+        folded = pc.utf8_lower(pc.utf8_trim_whitespace(cells.texts))
+        kinds = {
+            "words": to_array(pc.is_in(folded, value_set=_WORDS).cast(pa.uint8())).astype(bool),
+            "numbers": (values != 0) & (values != 1),
+        }
+        odd = "numbers" if seen["words"] else "words"
+        seen.update({kind: seen[kind] or bool(rows.any()) for kind, rows in kinds.items()})
+        if all(seen.values()):
+            row = int(np.argmax(kinds[odd] if kinds[odd].any() else kinds["numbers"]))
+            found = repr(cells.texts[row].as_py().strip()).replace("''", "no rating")
+            raise cells.block.error(
+                row, f"{found} among other ratings", f"{allowed}, or only words such as true and false"
+            )
+        return values
+
+    return read
 
 
 MOMENT = np.dtype([("seconds", np.int64), ("fraction", np.float64)])

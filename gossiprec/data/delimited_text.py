@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from gossiprec.base.arrays import F32, F64, I64, Bools, Texts
 from gossiprec.base.errors import DataError, ResourceError
@@ -22,10 +23,10 @@ from gossiprec.data.check_ins import item_coordinates
 from gossiprec.data.column_parsers import (
     LATITUDE,
     LONGITUDE,
-    RATING,
     Convert,
     IdEncoder,
     TextColumn,
+    rating_parser,
     seconds_and_fractions,
     time_column_parser,
 )
@@ -49,6 +50,7 @@ def read_columns(
     layout: TextFormat,
     readers: Mapping[str, Convert],
     keep: Callable[[dict[str, npt.NDArray[Any]]], Bools] | None = None,
+    watch: Callable[[pa.Table], None] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
     """Read the columns that have a parser, one array each; blank lines are skipped.
 
@@ -59,6 +61,8 @@ def read_columns(
     readers : mapping of str to callable
     keep : callable, optional
         Function from a block's arrays to flags of the rows to keep; other rows are freed block by block.
+    watch : callable, optional
+        Function that gets the cells of each block, also of the other columns, which are named after their places.
 
     Raises
     ------
@@ -68,6 +72,8 @@ def read_columns(
     found, held = [], 0
     for block in read_blocks(source, layout):
         table = block.table()
+        if watch is not None:
+            watch(table)
         arrays = {
             name: read(TextColumn(table.column(layout.columns.index(name)).combine_chunks(), block))
             for name, read in readers.items()
@@ -159,7 +165,7 @@ def make_column_parsers(*, time: Convert = TIME) -> tuple[tuple[IdEncoder, IdEnc
     readers = {
         "user": users.make_parser("user"),
         "item": items.make_parser("item"),
-        "rating": RATING,
+        "rating": rating_parser(),
         "time": time,
     }
     return (users, items), readers
@@ -174,8 +180,14 @@ def build_table(
     return InteractionTable(users, items, arrays["user"], arrays["item"], arrays.get("rating"), *when)
 
 
-def read_interactions(source: FileSource, layout: TextFormat, *, time: Convert = TIME) -> InteractionTable:
-    """Read a whole table; blank lines are skipped.
+def read_interactions(
+    source: FileSource,
+    layout: TextFormat,
+    *,
+    time: Convert = TIME,
+    watch: Callable[[pa.Table], None] | None = None,
+) -> InteractionTable:
+    """Read a whole table; blank lines are skipped; see :func:`read_columns` for `watch`.
 
     Raises
     ------
@@ -185,7 +197,7 @@ def read_interactions(source: FileSource, layout: TextFormat, *, time: Convert =
     """
     codes, readers = make_column_parsers(time=time)
     named = {name: read for name, read in readers.items() if name in layout.columns}
-    return build_table(codes, read_columns(source, layout, named))
+    return build_table(codes, read_columns(source, layout, named, watch=watch))
 
 
 def to_interactions(table: InteractionTable, name: str) -> Interactions:

@@ -21,7 +21,8 @@ from gossiprec.data.delimited_text import (
     read_item_texts,
     to_interactions,
 )
-from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role, detect_format
+from gossiprec.data.format_detection import MEANINGS, FormatHints, column_role, detect_format, named_columns
+from gossiprec.data.labels import ValueCounts, label_message
 from gossiprec.data.other_formats import is_uniform, refuse_other_formats
 from gossiprec.data.parquet import ParquetBatch, is_parquet, read_parquet
 from gossiprec.data.parsed_file import ParsedFile, implausible_rows
@@ -201,7 +202,15 @@ class DelimitedFile(Dataset):
             table, line_of = read_item_lists(source, layout)
             self._check(table, lambda row, *words: source.error(line_of(row), *words), lists=True)
             return ParsedFile(source, table, how)
-        table = read_interactions(source, layout, time=time_column_parser(options.time_unit))
+        skipped = [str(place) for place, role in enumerate(layout.columns) if role not in MEANINGS]
+        counts = ValueCounts.of(skipped if options.columns is None else ())
+        table = read_interactions(
+            source, layout, time=time_column_parser(options.time_unit), watch=counts.add
+        )
+        for place in counts.labels:
+            named = named_columns(layout.columns, how.names)
+            found = label_message(how.names[int(place)], counts.counts[place], named)
+            raise read_sample(source, layout.encoding).error(*found)
         self._check(
             table,
             lambda row, *words: source.error(find_line_of_row(source, layout, row), *words),

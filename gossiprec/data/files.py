@@ -18,7 +18,8 @@ from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import InteractionTable, read_first_row, sort_positions
 from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns
-from gossiprec.data.format_detection import are_flags, refuse_counts
+from gossiprec.data.format_detection import refuse_counts
+from gossiprec.data.labels import ValueCounts
 from gossiprec.data.other_formats import is_uniform, refuse_other_formats
 from gossiprec.data.parsed_file import implausible_rows, list_doubts
 from gossiprec.data.sources import FileSource, open_text_source
@@ -72,9 +73,26 @@ class SplitFiles(OptionSet):
             path: Path | None = getattr(self, name)
             if path is not None:
                 source = open_text_source(path, name)
-                reader = read_pairs if self.form == "pairs" else read_lists
-                parts[name] = reader(source, self._layout(source), codes)
+                layout = self._layout(source)
+                reader = self._read_pairs if self.form == "pairs" else read_lists
+                parts[name] = reader(source, layout, codes)
         return codes, parts
+
+    def _read_pairs(
+        self, source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, IdEncoder]
+    ) -> SplitPart:
+        """Read pairs, and refuse a further column without a name that may mark the lines that count."""
+        n_more = len(layout.columns) - 2
+        counts = ValueCounts.of(str(2 + k) for k in range(n_more) if self.columns is None)
+        part = read_pairs(source, layout, codes, watch=counts.add)
+        for place in counts.labels:
+            raise part.error(
+                0,
+                f"only two values in column {int(place) + 1}, which may mark the lines that count",
+                "columns that are named; to skip it, name all columns, such as columns: "
+                f"[user, item{', -' * n_more}]",
+            )
+        return part
 
     def _layout(self, source: FileSource) -> TextFormat:
         require_encoding(source, self.encoding)
@@ -102,13 +120,6 @@ class SplitFiles(OptionSet):
         rows = sample.rows(layout.delimiter, quote)[1 if self.header else 0 :]
         if rows and not is_uniform(rows):
             refuse_other_formats(sample, (), "if it is a table, set its delimiter")
-        for place in range(2, 2 + more) if self.columns is None else ():
-            if are_flags([row[place] for row in rows if place < len(row)]):
-                raise sample.error(
-                    f"only two values in column {place + 1}, which may mark the lines that count",
-                    "columns that are named; to skip it, name all columns, such as columns: "
-                    f"[user, item{', -' * more}]",
-                )
         return replace(layout, columns=self.columns or ("user", "item", *("-",) * more))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gossiprec.base.errors import did_you_mean
+from gossiprec.data.labels import LABELS, label_message
 from gossiprec.data.other_formats import refuse_drawn_tables, refuse_other_formats, refuse_separator_line
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import Rows, TextFormat, TextSample, read_sample
@@ -34,14 +35,6 @@ KIND = re.compile(r":(?:token|float)(?:_seq)?$")
 """Suffix with which the atomic files of RecBole give the type of a column."""
 
 
-LABELS = {
-    "label", "labels", "click", "clicks", "clicked", "isclick", "isclicked", "like", "likes", "liked", "islike",
-    "isliked", "feedback", "target", "ispositive", "positive", "purchased", "ispurchased", "longview", "hate",
-    "ishate", "follow", "isfollow", "finished", "iscompleted",
-}  # fmt: skip
-"""Names of columns that may mark by 0 and 1 which lines count."""
-
-
 def is_label(name: str) -> bool:
     """Return whether a column, by its name, may mark which lines count."""
     return _plain(name) in LABELS
@@ -50,18 +43,6 @@ def is_label(name: str) -> bool:
 def _plain(name: str) -> str:
     """Return the letters and digits of a column's name, in lower case."""
     return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
-
-
-FLAGS = [
-    {"0", "1"}, {"-1", "1"}, {"0.0", "1.0"}, {"-1.0", "1.0"},
-    {"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"", "1"}, {"", "1.0"}, {"", "true"}, {"", "yes"},
-]  # fmt: skip
-"""Pairs of values of a column that may mark which lines count, in lower case."""
-
-
-def are_flags(cells: Sequence[str]) -> bool:
-    """Return whether cells may mark which lines count: two values, one of which is repeated."""
-    return len(cells) > 2 and {cell.strip().lower() for cell in cells} in FLAGS
 
 
 def column_role(name: str) -> str | None:
@@ -202,7 +183,9 @@ def _is_known_table(rows: Rows, hints: FormatHints) -> bool:
 def _delimiter(sample: TextSample, tables: Mapping[str, Rows], hints: FormatHints) -> str:
     """Return the delimiter that splits every line as expected, or else the one that comes nearest."""
     if sample.has_tabs and not _fits(tables.get("\t", ()), hints):  # then quotes keep the tab from fitting,
-        tables = {mark: rows for mark, rows in tables.items() if mark != " "}  # and blanks would split at tabs
+        tables = {
+            mark: rows for mark, rows in tables.items() if mark != " "
+        }  # and blanks would split at tabs
     fitting: dict[str, Rows] = {}
     for mark, rows in tables.items():
         if _fits(rows, hints) and rows not in fitting.values():
@@ -277,28 +260,25 @@ def _columns(
     places = hints.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
     header = _has_header(sample, rows, places) if hints.header is None else hints.header
     if header and hints.columns is None:
-        _refuse_special(sample, rows)
+        _refuse_special(sample, rows, places)
     if rows[1:] or not header:
         _require_agreement(sample, first, places, header=header, stated=hints)
     return (first if header else ()), places
 
 
-def _refuse_special(sample: TextSample, rows: Rows) -> None:
-    """Refuse a table with a column that must not be skipped silently, by its name or first cells."""
+def _refuse_special(sample: TextSample, rows: Rows, roles: Sequence[str]) -> None:
+    """Refuse a table with a column that by its name must not be skipped silently."""
     header = rows[0] if rows else ()
-    labels = [
-        name
-        for place, name in enumerate(header)
-        if is_label(name)
-        or (column_role(name) is None and are_flags([row[place] for row in rows[1:] if place < len(row)]))
-    ]
-    if labels:
-        raise sample.error(
-            f"the column {labels[0]!r}, which may mark the lines that count",
-            f"columns by name; to keep its ones, columns: {{user: ..., item: ..., rating: '{labels[0]}'}} with "
-            "min_rating: 1; to leave it out, the same without the rating",
-        )
+    for place, name in enumerate(header):
+        if is_label(name):
+            values = {row[place] for row in rows[1:] if place < len(row)}
+            raise sample.error(*label_message(name, values, named_columns(roles, header)))
     _refuse_sequences(sample, header)
+
+
+def named_columns(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Return the names of the columns with a meaning."""
+    return {role: name for role, name in zip(roles, names, strict=False) if role in MEANINGS}
 
 
 def _refuse_sequences(sample: TextSample, names: Sequence[str]) -> None:

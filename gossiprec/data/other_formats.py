@@ -23,7 +23,9 @@ SQL = re.compile(
     r"|(?:INSERT\s+INTO|CREATE\s+TABLE)\s[^;]*\([^;]*\Z)",
     re.IGNORECASE,
 )
-ARFF = re.compile(r"(?:\s*%[^\n]*\n)*\s*@relation\s[^\n]*\n(?s:.*)^\s*@attribute\s", re.IGNORECASE | re.MULTILINE)
+ARFF = re.compile(
+    r"(?:\s*%[^\n]*\n)*\s*@relation\s[^\n]*\n(?s:.*)^\s*@attribute\s", re.IGNORECASE | re.MULTILINE
+)
 MATRIX_MARKET = re.compile(r"\s*%%MatrixMarket\s")
 SEPARATOR = re.compile(r"\s*\"?sep=(.)\"?[ \t]*[,;\t]*(?:[\r\n]|$)", re.IGNORECASE)
 NETFLIX = re.compile(r"\s*\w+:[ \t]*[\r\n]\s*\w+[ \t]*(?:[,;\t|\r\n]|\Z)")
@@ -101,7 +103,9 @@ def _json_step(text: str) -> str:
     except ValueError:
         lines = False
     more = ", lines=True" if lines else ""
-    return f"convert it to CSV, for example with pandas.read_json(path{more}).to_csv('table.csv', index=False)"
+    return (
+        f"convert it to CSV, for example with pandas.read_json(path{more}).to_csv('table.csv', index=False)"
+    )
 
 
 def _sparse(lines: tuple[str, ...]) -> tuple[str, str] | None:

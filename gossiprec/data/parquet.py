@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from gossiprec.data.delimited_text import (
     check_table_memory,
     make_column_parsers,
 )
-from gossiprec.data.format_detection import MEANINGS, are_flags, column_role, column_roles, is_label
+from gossiprec.data.format_detection import MEANINGS, column_role, column_roles, is_label, named_columns
+from gossiprec.data.labels import ValueCounts, label_message
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32
@@ -87,7 +88,7 @@ def read_parquet(
     Raises
     ------
     DataError
-        If the file cannot be read, lacks a column, or holds a cell without a value.
+        If the file cannot be read, lacks a column, or holds a name or time without a value.
     """
     try:
         from pyarrow import parquet
@@ -98,7 +99,9 @@ def read_parquet(
         ) from error
     try:
         with parquet.ParquetFile(path) as file:
-            names = _names(path, file.schema_arrow.names, columns, () if columns else _flags(file))
+            names = _names(path, file.schema_arrow.names, columns)
+            if columns is None:
+                _refuse_labels(path, file, names)
             skipped = tuple(name for name in file.schema_arrow.names if name not in names.values())
             check_table_memory(path, BYTES_PER_ROW * file.metadata.num_rows)  # before any row is read
             return _read(path, file, names, time), names, skipped
@@ -115,7 +118,9 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Int
         rows = ParquetBatch(path, first)
         found.append(
             {
-                meaning: readers[meaning](_texts(batch.column(name), name, rows, exact=meaning != "rating"))
+                meaning: readers[meaning](
+                    _texts(batch.column(name), name, rows, is_rating=meaning == "rating")
+                )
                 for meaning, name in names.items()
             }
         )
@@ -132,18 +137,19 @@ def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.Reco
         first += batch.num_rows
 
 
-def _texts(column: pa.Array, name: str, rows: ParquetBatch, *, exact: bool) -> TextColumn:
-    """Return cells as text, so that the parsers of text files can be used."""
-    if column.null_count:
+def _texts(column: pa.Array, name: str, rows: ParquetBatch, *, is_rating: bool) -> TextColumn:
+    """Return cells as text, so that the parsers of text files can be used; a missing rating is empty."""
+    if column.null_count and not is_rating:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise rows.error(row, f"no value in {name}", "one in every row")
-    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_boolean(column.type):
+    no_text = pa.types.is_boolean(column.type) and not is_rating
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or no_text:
         raise rows.error(0, f"{column.type} in {name}", "text, numbers, dates or times")
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.cast(column, pa.timestamp(column.type.unit, "UTC"))
-    if pa.types.is_floating(column.type) and exact:
+    if pa.types.is_floating(column.type) and not is_rating:
         column = _without_exponents(column, name, rows)
-    return TextColumn(pc.cast(column, pa.string()), rows)
+    return TextColumn(pc.fill_null(pc.cast(column, pa.string()), ""), rows)
 
 
 def _without_exponents(column: pa.Array, name: str, rows: ParquetBatch) -> pa.Array:
@@ -161,39 +167,39 @@ def _without_exponents(column: pa.Array, name: str, rows: ParquetBatch) -> pa.Ar
     return pc.if_else(whole, pc.cast(counts, pa.string()), pc.cast(column, pa.string()))
 
 
-def _flags(file: Any) -> tuple[str, ...]:
-    """Return the columns without a meaning that, by their first cells, may mark the rows that count."""
-    names = [
+def _refuse_labels(path: Path, file: Any, names: Mapping[str, str]) -> None:
+    """Refuse a column without a meaning that, by its name or its values, may mark the rows that count."""
+    others = [
         field.name
         for field in file.schema_arrow
-        if column_role(field.name) is None and not pa.types.is_nested(field.type)
+        if field.name not in names.values()
+        and not (pa.types.is_nested(field.type) or pa.types.is_binary(field.type))
     ]
-    batch = next(file.iter_batches(1000, columns=names), None) if names else None
-    if batch is None:
-        return ()
-    return tuple(
-        name
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if are_flags([str(cell) for cell in column.to_pylist() if cell is not None])
-    )
+    first = next(file.iter_batches(ROWS, columns=others), None) if others else None
+    if first is None:
+        return
+    by_name = [name for name in others if is_label(name)]
+    counts = ValueCounts.of(others)
+    counts.add(first)
+    if counts.counts and first.num_rows < file.metadata.num_rows:
+        counts = ValueCounts.of(counts.counts)
+        for batch in file.iter_batches(ROWS, columns=[*counts.counts]):
+            counts.add(batch)
+    for name in (*by_name, *counts.labels):
+        values = {str(value) for value in pc.unique(first[name]).to_pylist() if value is not None}
+        found, allowed = label_message(name, values, names, "rows")
+        raise DataError(f"{path}: found {found}; expected {allowed}")
 
 
 def _names(
-    path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None, flags: Sequence[str]
+    path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the columns with a meaning, by meaning; `flags` are columns that may mark the rows that count."""
+    """Return the columns with a meaning, by meaning."""
     found = f"{path}: found columns {', '.join(held)}"
     if isinstance(columns, Mapping):
         names = dict(columns)
     else:
         places = columns or column_roles(held)
-        labels = [name for name in held if is_label(name) or name in flags] if columns is None else []
-        if labels:
-            raise DataError(
-                f"{path}: found the column {labels[0]!r}, which may mark the rows that count; expected "
-                "columns by name; name them, such as columns: {user: ..., item: ..., rating: "
-                f"'{labels[0]}'}} and min_rating: 1 for its ones"
-            )
         if places is None:
             raise DataError(
                 f"{found}; expected a column named like a user and one named like an item; name them, such as "
@@ -209,7 +215,7 @@ def _names(
                 f"{found}, and {list(places)} in columns; expected the same columns in the same order, or by "
                 "name, such as {user: ..., item: ...}"
             )
-        names = {meaning: held[place] for place, meaning in enumerate(places) if meaning in MEANINGS}
+        names = named_columns(places, held)
     for meaning, name in names.items():
         if held.count(name) != 1:
             raise DataError(f"{found}; expected {name!r} once, as the {meaning}{did_you_mean(name, held)}")

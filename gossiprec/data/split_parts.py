@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
 
 from gossiprec.base.arrays import I64, in_sorted
 from gossiprec.base.errors import DataError
@@ -93,8 +94,13 @@ class SplitPart:
         return replace(self, users=found[0], items=found[1])
 
 
-def read_pairs(source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, IdEncoder]) -> SplitPart:
-    """Read a table of one user and one item per line.
+def read_pairs(
+    source: FileSource,
+    layout: TextFormat,
+    codes: tuple[IdEncoder, IdEncoder],
+    watch: Callable[[pa.Table], None] | None = None,
+) -> SplitPart:
+    """Read a table of one user and one item per line; see :func:`read_columns` for `watch`.
 
     Raises
     ------
@@ -102,7 +108,7 @@ def read_pairs(source: FileSource, layout: TextFormat, codes: tuple[IdEncoder, I
         On the conditions of :func:`~gossiprec.data.delimited_text.read_columns`.
     """
     readers = {"user": codes[0].make_parser("user"), "item": codes[1].make_parser("item")}
-    found = read_columns(source, layout, readers)
+    found = read_columns(source, layout, readers, watch=watch)
     return SplitPart(
         source, found["user"], found["item"], lambda place: find_line_of_row(source, layout, place)
     )

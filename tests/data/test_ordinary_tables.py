@@ -77,7 +77,9 @@ def test_an_ordinary_table_is_read_as_pandas_reads_it(number, tmp_path):
     if "time" in names:
         cells = table[names["time"]]
         digits = cells.str.fullmatch(r"\d+").all()
-        times = pandas.to_datetime(cells.astype(int) if digits else cells, unit="s" if digits else None, utc=True)
+        times = pandas.to_datetime(
+            cells.astype(int) if digits else cells, unit="s" if digits else None, utc=True
+        )
         assert data.times.tolist() == [int(time.timestamp()) for time in times]
 
 
