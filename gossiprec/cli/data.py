@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,7 +171,7 @@ def _read(value: str) -> str | list[str] | dict[str, str]:
         return parts
     if value.startswith("{") and value.endswith("}"):
         pairs = (part.partition(":") for part in parts)
-        return {key.strip(): name.strip() for key, _, name in pairs}
+        return {key.strip(): re.sub(r"^(['\"])(.*)\1$", r"\2", name.strip()) for key, _, name in pairs}
     return value
 
 

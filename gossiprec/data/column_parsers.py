@@ -51,6 +51,15 @@ ROUNDED = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+|\d[.,]\d+[eE]\d+")
 """A long number in the notation of spreadsheets, which may lack its last digits."""
 BARE_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:T?\d\d){0,3}Z?")
 """A date without hyphens, possibly with a time, such as ``20101019235527``."""
+ZONE = re.compile(
+    r"\d{4}-\d\d-\d\d[T ][\d:.,]+(?: +(Z|[+-][\d:]+)| *(?:[+-][\d:]+ *)?([A-Za-z][A-Za-z/_+-]+\d*))"
+)
+"""A date and time with a zone after a blank, or with the name of a zone."""
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """Return a text for a message, with an ellipsis if it is long."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @dataclass
@@ -131,15 +140,34 @@ def number_parser(
         given = [
             hint for key, hint in hints.items() if key in cells.block.keys and (key != "header" or line == 1)
         ]
-        if dtype is MOMENT and BARE_DATE.fullmatch(text):
-            given = ["; write the date with hyphens"]
-        if dtype is MOMENT and ROUNDED.fullmatch(text):
-            given = ["; write all digits"]
+        if dtype is MOMENT and not _is_count(text):
+            given = [*(hint for hint in given if hint != hints.get("time_unit")), f"; {_time_step(text)}"]
         if DECIMAL_COMMA.fullmatch(text):
             given.append("; use decimal points instead of commas")
-        raise cells.block.error(row, repr(text), "".join([allowed, *given]))
+        raise cells.block.error(row, repr(shorten(text)), "".join([allowed, *given]))
 
     return read
+
+
+def _is_count(text: str) -> bool:
+    """Return whether a text is a number that neither is a date nor lacks digits."""
+    return all((NUMBER.fullmatch(text), not BARE_DATE.fullmatch(text), not ROUNDED.fullmatch(text)))
+
+
+def _time_step(text: str) -> str:
+    """Return the next step for a text that is no time."""
+    if BARE_DATE.fullmatch(text):
+        return "write the date with hyphens"
+    if ROUNDED.fullmatch(text):
+        return "write all digits"
+    zone = ZONE.fullmatch(text)
+    if zone is None:
+        return "convert the times, or leave them out by naming the other columns"
+    if zone[1]:
+        return f"remove the blank before {zone[1]!r}"
+    if zone[2].upper() in ("AM", "PM"):
+        return f"count 24 hours instead of {zone[2]!r}"
+    return f"end the time with an offset, such as 23:55:27+00:00 for UTC, instead of {zone[2]!r}"
 
 
 def _first_refused(parse: Parse, texts: pa.StringArray) -> int:
@@ -178,7 +206,7 @@ LATITUDE, LONGITUDE = degree_parser("latitude", 90), degree_parser("longitude", 
 HEADER = {"header": "; if the first line names the columns, set header: true"}
 TRUE, FALSE = ("true", "yes", "t", "y"), ("false", "no", "f", "n", "")
 """Words that are the ratings 1 and 0, in lower case; an empty cell is 0."""
-_WORDS = pa.array([*TRUE, *FALSE])
+_TRUE, _FALSE, _WORD = (f"^(?:{'|'.join(words)})$" for words in (TRUE, FALSE, (*TRUE, *FALSE)))
 
 
 def _parse_ratings(texts: pa.StringArray) -> F64:
@@ -186,8 +214,8 @@ def _parse_ratings(texts: pa.StringArray) -> F64:
         return parse_floats(texts)
     except pa.ArrowInvalid:
         texts = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
-        for number, words in (("1", TRUE), ("0", FALSE)):
-            texts = pc.if_else(pc.is_in(texts, value_set=pa.array(words)), number, texts)
+        for number, words in (("1", _TRUE), ("0", _FALSE)):
+            texts = pc.replace_substring_regex(texts, words, number)
         return parse_floats(texts)
 
 
@@ -204,7 +232,7 @@ def rating_parser() -> Convert:
         values = parse(cells)
         folded = pc.utf8_lower(pc.utf8_trim_whitespace(cells.texts))
         kinds = {
-            "words": to_array(pc.is_in(folded, value_set=_WORDS).cast(pa.uint8())).astype(bool),
+            "words": to_array(pc.match_substring_regex(folded, _WORD).cast(pa.uint8())).astype(bool),
             "numbers": (values != 0) & (values != 1),
         }
         odd = "numbers" if seen["words"] else "words"

@@ -33,7 +33,6 @@ from gossiprec.data.column_parsers import (
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions
 from gossiprec.data.text_blocks import (
-    LINE_END,
     TextFormat,
     find_line_of_row,
     is_utf8,
@@ -123,7 +122,7 @@ def read_first_row(source: FileSource, layout: TextFormat) -> tuple[str, ...]:
         If the source is damaged.
     """
     for block in read_blocks(source, replace(layout, header=False)):
-        line = next(line for line in LINE_END.split(block.text) if line.strip())
+        line = layout.first_row(block.text)[1]
         twice = layout.parse(f"{line}\n{line}", None)  # pyarrow needs a row below the names
         return tuple(name.strip() for name in twice.column_names)
     return ()

@@ -18,7 +18,7 @@ from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.delimited_text import InteractionTable, read_first_row, sort_positions
 from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns
-from gossiprec.data.format_detection import refuse_counts
+from gossiprec.data.format_detection import refuse_comment, refuse_counts
 from gossiprec.data.labels import ValueCounts
 from gossiprec.data.other_formats import is_uniform, refuse_other_formats
 from gossiprec.data.parsed_file import implausible_rows, list_doubts
@@ -118,6 +118,8 @@ class SplitFiles(OptionSet):
         )
         more = max(len(read_first_row(source, layout)) - 2, 0)
         rows = sample.rows(layout.delimiter, quote)[1 if self.header else 0 :]
+        if not self.header:
+            refuse_comment(sample, rows)
         if rows and not is_uniform(rows):
             refuse_other_formats(sample, (), "if it is a table, set its delimiter")
         return replace(layout, columns=self.columns or ("user", "item", *("-",) * more))

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gossiprec.base.errors import did_you_mean
-from gossiprec.data.labels import LABELS, label_message
+from gossiprec.data.column_parsers import shorten
+from gossiprec.data.labels import LABELS, flow, label_message
 from gossiprec.data.other_formats import refuse_drawn_tables, refuse_other_formats, refuse_separator_line
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import Rows, TextFormat, TextSample, read_sample
@@ -80,6 +81,8 @@ VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
 NAME_COLUMNS = "name its columns, such as columns: [user, item, -, time]"
 NO_NAME = re.compile(r"[{}\"'<>]|:$")
 """Characters of JSON, markup and blocks of keys that names of columns hardly ever have."""
+COMMENT = re.compile(r"#|%|//|--\s|;")
+"""Beginning of a comment."""
 UNAMBIGUOUS = "an unambiguous first line; set header: true or header: false"
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
 """Meanings of columns without names, by the number of columns."""
@@ -157,6 +160,7 @@ def detect_format(source: FileSource, hints: FormatHints) -> DetectedFormat:
     _refuse_guessed(sample, tables, hints)
     delimiter = hints.delimiter or _delimiter(sample, tables, hints)
     rows = tables.get(delimiter, ())
+    refuse_comment(sample, rows, hints.columns)
     if rows and not _is_known_table(rows, hints) and len({len(row) for row in rows}) > 1:
         refuse_counts(sample, rows)
     names, columns = _columns(sample, rows, hints, delimiter)
@@ -171,6 +175,25 @@ def _refuse_guessed(sample: TextSample, tables: Mapping[str, Rows], hints: Forma
         refuse_other_formats(sample, solid, "" if hints.columns else f"if it is a table, {NAME_COLUMNS}")
     if hints.columns is None:
         refuse_drawn_tables(sample, solid)
+
+
+def refuse_comment(sample: TextSample, rows: Rows, columns: Columns = None) -> None:
+    """Refuse a comment above a table; it differs from the rows below, or these begin with a header.
+
+    Raises
+    ------
+    DataError
+        With the next step.
+    """
+    below = next((row for row in rows if not COMMENT.match(row[0])), None)
+    if below is None or below is rows[0] or column_roles(rows[0]) is not None:
+        return
+    names = {*columns.values()} if isinstance(columns, Mapping) else None
+    if len(below) != len(rows[0]) or column_roles(below) is not None or (names and names <= {*below}):
+        raise sample.error(
+            f"a comment, {shorten(' '.join(rows[0]))!r}",
+            "the header or the first row; remove the comments above the table",
+        )
 
 
 def _is_known_table(rows: Rows, hints: FormatHints) -> bool:
@@ -258,7 +281,7 @@ def _columns(
             sample, [n for n, c in zip(first, hints.columns, strict=False) if c in ("user", "item")]
         )
     places = hints.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
-    header = _has_header(sample, rows, places) if hints.header is None else hints.header
+    header = _has_header(sample, rows, places, hints.columns) if hints.header is None else hints.header
     if header and hints.columns is None:
         _refuse_special(sample, rows, places)
     if rows[1:] or not header:
@@ -345,11 +368,11 @@ def _by_name(
 
 def _shown(cells: Sequence[str]) -> str:
     """Return the first cells of a row, for a message."""
-    return ", ".join(map(repr, cells[:12]))
+    return ", ".join([*map(repr, map(shorten, cells[:12])), *["..."][: len(cells) > 12]])
 
 
-def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...]) -> bool:
-    """Return whether the first row names columns.
+def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...], stated: Columns) -> bool:
+    """Return whether the first row names columns; `stated` are the given columns.
 
     Raises
     ------
@@ -358,13 +381,17 @@ def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...]) -> boo
     """
     first = rows[0] if rows else ()
     if len(first) != len(columns):
-        return False
+        return stated is None and len(first) > 1 and not any(map(_is_number, first)) and "" not in first
+    sure = UNAMBIGUOUS
+    if stated is None:
+        sure = (
+            f"an unambiguous first line; if it is a row, set header: false; if it names the columns, name them, such "
+            f"as columns: {flow(_likely_names(first))}; if it is a comment, remove it"
+        )
     cells = {meaning: first[columns.index(meaning)] for meaning in MEANINGS if meaning in columns}
     if any(map(_is_number, cells.values())):
         if first == (*map(str, range(len(first))),) or _begins_before_1973(rows, columns):
-            raise sample.error(
-                f"{', '.join(first)}, which may be a header of numbers or the first row", UNAMBIGUOUS
-            )
+            raise sample.error(f"{', '.join(first)}, which may be a header of numbers or the first row", sure)
         return False
     found = {meaning: column_role(cell) for meaning, cell in cells.items()}
     if {found["user"], found["item"]} == {"user", "item"} or (len(cells) > 2 and any(found.values())):
@@ -372,11 +399,16 @@ def _has_header(sample: TextSample, rows: Rows, columns: tuple[str, ...]) -> boo
     starts = [_start(rows, columns.index(name)) for name in ("user", "item")]
     odd = any(_odd(*start) for start in starts) or all(_may_be_a_name(*start) for start in starts)
     if odd or _are_numbered(first) or found["user"] or found["item"] or first[0].startswith(("#", "%")):
-        raise sample.error(
-            f"{_shown(first)}, which may be a header, a comment, or neither",
-            f"{UNAMBIGUOUS}, or name the columns: {{user: ..., item: ...}}",
-        )
+        raise sample.error(f"{_shown(first)}, which may be a header, a comment, or neither", sure)
     return False
+
+
+def _likely_names(header: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a header that may name user and item, as an example."""
+    free = sorted(header, key=lambda name: column_role(name) is not None)
+    user = next((name for name in free if column_role(name) == "user"), free[0])
+    others = [name for name in free if name != user] or free
+    return {"user": user, "item": next((name for name in others if column_role(name) == "item"), others[0])}
 
 
 def _are_numbered(first: Sequence[str]) -> bool:
@@ -432,11 +464,12 @@ def _require_agreement(
         for cell, meant, role in zip(first, columns, roles, strict=False)
         if meant in MEANINGS and role not in (None, meant)
     ]
+    by_place = f"columns: [user, item{', -' * (len(first) - 2)}]"
     if header and stated.columns is None and len(first) > 1 and column_roles(first) is None:
         raise sample.error(
             f"a header of {_shown(first)}",
-            "a column named like a user and one named like an item; name them, such as columns: "
-            "{user: ..., item: ...}",
+            "a column named like a user and one named like an item; name both columns, such as columns: "
+            f"{flow(_likely_names(first))}; if it is a row, set header: false and {by_place}",
         )
     if header and wrong:
         raise sample.error(
@@ -450,6 +483,6 @@ def _require_agreement(
     if not header and stated.columns is None and len(first) > 1 and len(first) not in BY_PLACE:
         raise sample.error(
             f"{len(first)} columns without names, {_shown(first)}",
-            "2 (user, item) or 4 (user, item, rating, time); name the columns, such as columns: [user, "
-            "item, time], or set form: lists if a line is a user and its items",
+            f"2 (user, item) or 4 (user, item, rating, time); name the columns, such as {by_place}, or set form: lists "
+            "if a line is a user and its items",
         )

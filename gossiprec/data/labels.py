@@ -90,8 +90,8 @@ def label_message(
         which = "its ones" if least == "1" else f"the {rows} with at least {least}"
         rated = {**columns, "rating": name}
         in_order = {role: rated[role] for role in ("user", "item", "rating", "time") if role in rated}
-        keep = f"to keep {which}, set columns: {_flow(in_order)} and min_rating: {least}"
-    return found, f"columns by name; {keep}; to keep all {rows}, set columns: {_flow(columns)}"
+        keep = f"to keep {which}, set columns: {flow(in_order)} and min_rating: {least}"
+    return found, f"columns by name; {keep}; to keep all {rows}, set columns: {flow(columns)}"
 
 
 def _least_rating(values: Collection[str]) -> str | None:
@@ -105,7 +105,7 @@ def _least_rating(values: Collection[str]) -> str | None:
     return f"{numbers[min(len(numbers) - 1, 1)]:g}"
 
 
-def _flow(columns: Mapping[str, str]) -> str:
+def flow(columns: Mapping[str, str]) -> str:
     """Return names of columns as YAML in one line."""
     return yaml.safe_dump(
         dict(columns), default_flow_style=True, sort_keys=False, allow_unicode=True, width=float("inf")

@@ -91,6 +91,12 @@ class TextFormat:
         quote, mark = re.escape(self.quote), re.escape(self.pyarrow_delimiter)
         return rf"(?<![^{mark}\r\n]){quote}(?:[^{quote}]++|{quote}{quote})*+{quote}(?=[{mark}\r\n]|\Z)"
 
+    def first_row(self, text: str) -> re.Match[str]:
+        """Return the match of a text up to the end of its first row (group 1), in which cells may hold line ends."""
+        cell = rf"{self.quoted_cell_pattern}|" if self.quoted_cell_pattern else ""
+        pattern = rf"(?:\s*[\r\n])?((?:{cell}[^\r\n])*+)(?:\r\n?|\n)?"
+        return re.match(pattern, text)  # type: ignore[return-value]  # it always matches
+
     def mark_delimiters(self, text: str) -> str:
         """Return whole lines with `mark` for every delimiter."""
         if self.delimiter == " ":
@@ -162,6 +168,8 @@ class TextBlock:
                 ) from error
         named = ", ".join([*columns[:12], *["..."][: len(columns) > 12]])
         allowed = f"{len(columns)} ({named}), split at {self.layout.delimiter!r}"
+        if wrong[0].actual_columns == 1 and "delimiter" in self.keys:
+            allowed += "; if another text separates the columns, set delimiter"
         row = wrong[0].number - 1 - len(blank)
         raise self.error(row, f"{wrong[0].actual_columns} columns", allowed)
 
@@ -240,7 +248,7 @@ def read_blocks(source: FileSource, layout: TextFormat) -> Iterator[TextBlock]:
                 )
         if header_due and not text.isspace():
             header_due = False
-            header = re.match(r"\s*[^\r\n]*(?:\r\n?|\n)?", text)[0]  # type: ignore[index]  # it always matches
+            header = layout.first_row(text)[0]
             line, text = line + count_line_ends(header), text[len(header) :]
         if text and not text.isspace():
             yield TextBlock(source, layout, line, layout.mark_delimiters(text))
