@@ -4,8 +4,10 @@ import json
 
 import networkx as nx
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.io import mmwrite
 
 from gossiprec.network import graphs
 from gossiprec.network.graphs.files import (
@@ -148,6 +150,72 @@ def test_what_is_no_graph_over_the_users_is_refused_by_name(name, text, message,
     with pytest.raises(ValueError, match=message) as caught:
         graphs.read_graph(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("head", "directed"),
+    [
+        (
+            "# Directed graph (each unordered pair of nodes is saved once): votes.txt\n# Nodes: 4 Edges: 5\n",
+            True,
+        ),
+        ("# Undirected graph: com-amazon.ungraph.txt\n", False),
+        ("#DIRECTED\n", True),
+        ("\n  #  directed, 4 nodes\n# undirected\n", True),
+        ("#\n# UnDirected\n", False),
+        ("## directed_graph\n", True),
+        ("\ufeff# Directed\n", True),
+        ("# nodes: 4\n", False),
+    ],
+)
+def test_a_first_comment_states_the_direction_in_any_case(head, directed, tmp_path):
+    path = tmp_path / "votes.txt"
+    path.write_text(f"{head}0\t1\n1\t2\n2\t3\n3\t0\n0\t2\n", encoding="utf-8")
+
+    graph = graphs.read_graph(path)
+    assert graph.is_directed() == directed
+    assert graph.has_edge(1, 0) != directed
+    if "irected" in head.lower():
+        with pytest.raises(ValueError, match=f"graph, but directed: {str(not directed).lower()} is set"):
+            graphs.read_graph(path, directed=not directed)
+
+
+@pytest.mark.parametrize(
+    "head", ["# type: directed\n", "# my graph\n# Directed\n", "# nodes 4, UNDIRECTED\n"]
+)
+def test_a_comment_that_may_state_the_direction_is_refused_until_the_key_does(head, tmp_path):
+    path = tmp_path / "g.edges"
+    path.write_text(f"{head}0 1\n1 2\n")
+
+    with pytest.raises(
+        ValueError, match=r"which may state the direction of links; .* set directed: true or directed"
+    ):
+        graphs.read_graph(path)
+    assert graphs.read_graph(path, directed=True).is_directed()
+    assert not graphs.read_graph(path, directed=False).is_directed()
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (nx.write_gexf, "g.gexf"),
+        (nx.write_gml, "g.gml"),
+        (nx.write_adjlist, "g.adjlist"),
+        (nx.write_graph6, "g.g6"),
+        (nx.write_pajek, "g.net"),
+        (lambda graph, path: mmwrite(path, nx.to_scipy_sparse_array(graph)), "g.mtx"),
+    ],
+)
+def test_the_tip_for_another_format_of_graphs_can_be_followed(write, name, tmp_path, monkeypatch):
+    graph = graphs.ring(5, 2)
+    write(graph, tmp_path / name)
+
+    with pytest.raises(ValueError, match="export it as GraphML, for example with ") as caught:
+        graphs.read_graph(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    call = str(caught.value).rpartition("for example with ")[2]
+    eval(call, {"networkx": nx, "scipy": scipy, "path": name})
+    assert links(graphs.read_graph(tmp_path / "graph.graphml")) == links(graph)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):

@@ -130,7 +130,9 @@ def _id(name: str | None) -> str:
     return name[1:] if name[:1] == "n" and name[1:].isdigit() else name
 
 
-_DECLARED = re.compile(r"#\s*(un)?directed\b")
+_DECLARED = re.compile(r"\s*#[\s#]*(un)?directed", re.IGNORECASE)
+_UNCLEAR = re.compile(r"(?:\s*#.*\n)*?\s*#(.*directed.*)", re.IGNORECASE)
+"""A first comment that states the direction of links, and a comment before them that names it in another way."""
 _BETWEEN = re.compile(r"[,;\s]+")
 
 
@@ -159,6 +161,16 @@ def read_edge_list(text: str) -> GraphParts:
     return None if declared is None else declared[1] is None, [], edges
 
 
+def _refuse_unclear(text: str) -> None:
+    """Refuse an edge list if its first comment names a direction in another way than the one that is read."""
+    unclear = _UNCLEAR.match(text)
+    if unclear:
+        raise ValueError(
+            f"found the comment {unclear[1].strip()[:60]!r}, which may state the direction of links; expected one that "
+            "begins with 'directed' or 'undirected'; change it, or set directed: true or directed: false"
+        )
+
+
 def edge_list_text(graph: nx.Graph) -> str:
     """Return a graph as an edge list, in the order of nodes."""
     kind = "directed" if graph.is_directed() else "undirected"
@@ -185,6 +197,16 @@ SUFFIXES: dict[str, Format] = {
     ".json": "json",
 }  # fmt: skip
 """Formats by suffix of the file's name."""
+
+_CONVERTERS = {
+    ".gexf": "networkx.read_gexf(path)",
+    ".gml": "networkx.read_gml(path, label='id')",
+    ".adjlist": "networkx.read_adjlist(path)",
+    ".graph6": "networkx.read_graph6(path)", ".g6": "networkx.read_graph6(path)",
+    ".mtx": "networkx.from_scipy_sparse_array(scipy.io.mmread(path))",
+    ".net": "networkx.Graph(networkx.read_pajek(path))", ".paj": "networkx.Graph(networkx.read_pajek(path))",
+}  # fmt: skip
+"""Calls that read other formats of graphs, by suffix of the file's name."""
 
 _FORMATS: dict[Format, tuple[Callable[[str], GraphParts], Callable[[Any], str]]] = {
     "graphml": (read_graphml, graphml_text),
@@ -232,9 +254,18 @@ def read_graph(path: Path, *, directed: bool | None = None, format: Format | Non
     ValueError
         If the file cannot be read as such a graph; the message names it, what was found and what was expected.
     """
+    if format is None and path.suffix.lower() in _CONVERTERS:
+        raise ValueError(
+            f"{path}: found suffix {path.suffix!r}; expected one of {', '.join(SUFFIXES)}; export it as GraphML, for "
+            f"example with networkx.write_graphml({_CONVERTERS[path.suffix.lower()]}, 'graph.graphml')"
+        )
     reader, _ = _FORMATS[infer_graph_format(path, format)]
     try:
-        return build_graph(*reader(_text(path)), directed=directed)
+        text = _text(path)
+        declared, nodes, links = reader(text)
+        if directed is None and declared is None and reader is read_edge_list:
+            _refuse_unclear(text)
+        return build_graph(declared, nodes, links, directed=directed)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
