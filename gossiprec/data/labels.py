@@ -89,7 +89,9 @@ def label_message(
     else:
         which = "its ones" if least == "1" else f"the {rows} with at least {least}"
         rated = {**columns, "rating": name}
-        in_order = {role: rated[role] for role in ("user", "item", "rating", "time") if role in rated}
+        in_order: dict[str, str] = {
+            role: rated[role] for role in ("user", "item", "rating", "time") if role in rated
+        }
         keep = f"to keep {which}, set columns: {flow(in_order)} and min_rating: {least}"
     return found, f"columns by name; {keep}; to keep all {rows}, set columns: {flow(columns)}"
 

@@ -144,7 +144,7 @@ def refuse_drawn_tables(sample: TextSample, tables: Collection[Rows]) -> None:
         With the next step.
     """
     uniform = [rows for rows in tables if is_uniform(rows)]
-    firsts = [["".join(row) for row in rows[:3]] for rows in uniform] or [sample.lines[:3]]
+    firsts = [["".join(row) for row in rows[:3]] for rows in uniform] or [[*sample.lines[:3]]]
     if any(RULE.fullmatch(line) and len(line) > 2 for lines in firsts for line in lines):
         raise refusal(sample.source, "a table drawn with lines (Markdown, or database output)", EXPORT)
     lines = [line.strip() for line in sample.lines[:LINES]]

@@ -504,8 +504,9 @@ def _require(pairs: Interactions, counts: I64, needed: I64) -> None:
         user = int(np.argmax(short))
         name = display_name(pairs.user_names, user)
         raise DataError(
-            f"{pairs.name}: user {name} has {counts[user]} items, but the split needs {needed[user]} "
-            f"({int(short.sum())} such users); lower test or validation, or remove such users"
+            f"{pairs.name}: user {name} has {counts[user]} items, but the split needs {needed[user]} of this user "
+            f"(in all, {int(short.sum())} users have fewer than the split needs of them); lower test or validation, or "
+            "remove such users"
         )
 
 

@@ -10,7 +10,7 @@ from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data import SPLITS, load_split
 from gossiprec.data.loading import check_trainable
-from gossiprec.data.split import Split, first_interactions
+from gossiprec.data.split import Split, first_interactions, split_by_position
 
 ANY = dataset("synthetic")
 
@@ -118,7 +118,7 @@ def test_a_split_with_a_seed_of_its_own_is_that_of_every_run():
 @pytest.mark.parametrize(("name", "options"), [("leave_last_k", {"test": 2}), ("random", {})])
 def test_a_user_with_too_few_items_is_named_with_what_is_needed(name, options):
     data = interactions([(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)])
-    with pytest.raises(DataError, match="user 1 has 2 items, but the split needs 3"):
+    with pytest.raises(DataError, match="user 1 has 2 items, but the split needs 3 of this user"):
         divide(data, name, **options)
 
 
@@ -178,3 +178,15 @@ def test_a_wrong_name_or_option_is_a_scenario_error(arguments, words):
     with pytest.raises(ScenarioError) as caught:
         load_split(*arguments, seed=1)
     assert words in str(caught.value)
+
+
+def test_the_count_of_users_with_too_few_items_is_by_the_need_of_each():
+    pairs = interactions([(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)])
+    with pytest.raises(DataError) as caught:
+        split_by_position(
+            pairs, np.arange(10), n_test=np.array([2, 3, 1]), n_validation=np.zeros(3, np.int64)
+        )
+    assert (
+        "user 0 has 2 items, but the split needs 3 of this user (in all, 2 users have fewer than the split"
+        in str(caught.value)
+    )

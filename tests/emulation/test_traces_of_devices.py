@@ -446,3 +446,30 @@ def test_missing_measurements_are_filled_in_from_the_other_direction_or_the_row(
 def test_a_scenario_without_seconds_keeps_its_file():
     assert "seconds_per_wake" not in load_scenario(tiny()).resolved()
     assert load_scenario(tiny(seconds_per_wake=60)).resolved()["seconds_per_wake"] == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "\n".join("\t".join(f"{abs(i - j)}.5" for j in range(490)) for i in range(490)),
+            "found tabs between cells",
+        ),
+        ("0;1\n1;0\n", "found semicolons between cells"),
+        ("0,5\t1,5\n1,5\t0,5\n", "found tabs between cells; expected commas, and points in decimal numbers"),
+        (
+            "0 1 2\n1 0 2\n2 1 0\n",
+            "found 3 words without a comma; expected commas between cells; replace the blanks",
+        ),
+        ("x" * 5000 + ",1\n1,0\n", "found 'xxx"),
+    ],
+)
+@pytest.mark.parametrize("reader", ["matrix", "sites"])
+def test_a_matrix_of_another_delimiter_gets_a_short_message_with_a_next_step(folder, reader, text, words):
+    from gossiprec.emulation.assembly.data_loading import read_matrix, read_sites
+
+    write(folder, "m.csv", text)
+    with pytest.raises(ScenarioError) as caught:
+        read_matrix("m.csv", "key", 2) if reader == "matrix" else read_sites("m.csv", "key", fill=False)
+    assert f"key: m.csv: line 1: {words}" in str(caught.value)
+    assert len(str(caught.value)) < 200

@@ -371,7 +371,19 @@ def _first_cells(path: str, key: str) -> tuple[str, ...]:
 
     with _about(key):
         _check_regular(path)
-        return read_first_row(FileSource(Path(path)), TextFormat((), ",", quote='"'))
+        cells = read_first_row(FileSource(Path(path)), TextFormat((), ",", quote='"'))
+    for mark, name in (("\t", "tabs"), (";", "semicolons")):
+        if any(mark in cell for cell in cells):
+            raise ScenarioError(
+                f"{key}: {path}: line 1: found {name} between cells; expected commas, and points in decimal numbers; "
+                f"replace the {name}"
+            )
+    if len(cells) == 1 and len(cells[0].split()) > 2:
+        raise ScenarioError(
+            f"{key}: {path}: line 1: found {len(cells[0].split())} words without a comma; expected commas between "
+            "cells; replace the blanks"
+        )
+    return cells
 
 
 def _columns(
