@@ -25,6 +25,7 @@ from gossiprec.data.parsed_file import implausible_rows, list_doubts
 from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import Interactions, Split, display_name
 from gossiprec.data.split_parts import (
+    LIST_OVERRIDE,
     PARTS,
     SplitPart,
     build_split,
@@ -103,7 +104,7 @@ class SplitFiles(OptionSet):
             delimiter = self.delimiter or " "
             rows = sample.rows(delimiter)[1 if self.header else 0 :]
             if self.delimiter is None:
-                refuse_counts(sample, rows, (0, 1))
+                refuse_counts(sample, rows, (0, 1), f"; if each line is {LIST_OVERRIDE}")
             refuse_enclosed(sample, rows)
             if self.delimiter is None and has_colons(rows):
                 raise sample.error(

@@ -272,13 +272,13 @@ def _columns(
     """Return the cells of the header, empty if there is none, and the meaning of each column."""
     first: tuple[str, ...] = rows[0] if rows else ()
     if isinstance(hints.columns, Mapping):
-        _refuse_sequences(sample, [hints.columns["user"], hints.columns["item"]])
+        _refuse_sequences(sample, rows, [hints.columns["user"], hints.columns["item"]])
         return first, _by_name(sample, first, hints.columns, delimiter)
     if hints.columns is None:
-        _refuse_atomic(sample, first)
+        _refuse_atomic(sample, rows)
     else:
         _refuse_sequences(
-            sample, [n for n, c in zip(first, hints.columns, strict=False) if c in ("user", "item")]
+            sample, rows, [n for n, c in zip(first, hints.columns, strict=False) if c in ("user", "item")]
         )
     places = hints.columns or column_roles(first) or BY_PLACE.get(len(first), MEANINGS)
     header = _has_header(sample, rows, places, hints.columns) if hints.header is None else hints.header
@@ -296,7 +296,7 @@ def _refuse_special(sample: TextSample, rows: Rows, roles: Sequence[str]) -> Non
         if is_label(name):
             values = {row[place] for row in rows[1:] if place < len(row)}
             raise sample.error(*label_message(name, values, named_columns(roles, header)))
-    _refuse_sequences(sample, header)
+    _refuse_sequences(sample, rows, header)
 
 
 def named_columns(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -304,25 +304,28 @@ def named_columns(roles: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return {role: name for role, name in zip(roles, names, strict=False) if role in MEANINGS}
 
 
-def _refuse_sequences(sample: TextSample, names: Sequence[str]) -> None:
+def _refuse_sequences(sample: TextSample, rows: Rows, names: Sequence[str]) -> None:
     """Refuse columns of RecBole's atomic files that hold several values in one cell."""
-    sequences = [name for name in names if name.strip().lower().endswith("_seq") and ":" in name]
-    if sequences:
-        raise sample.error(
-            f"the column {sequences[0]!r}, a list of values in one cell, as RecBole's atomic files "
-            "of sequences have",
-            "one item per line, as RecBole's .inter files of interactions have",
-        )
+    header = rows[0] if rows else ()
+    for place, name in enumerate(header):
+        several = any(" " in row[place] for row in rows[1:] if place < len(row))
+        if name in names and ":" in name and name.strip().lower().endswith("_seq") and several:
+            raise sample.error(
+                f"the column {name!r}, a list of values in one cell, as RecBole's atomic files of sequences have",
+                "one item per line, as RecBole's .inter files of interactions have; to leave out this column, name "
+                f"the others, such as columns: {flow(_likely_names([one for one in header if one != name]))}",
+            )
 
 
-def _refuse_atomic(sample: TextSample, header: Sequence[str]) -> None:
+def _refuse_atomic(sample: TextSample, rows: Rows) -> None:
     """Refuse RecBole's atomic files without a user and an item: of users, items, links and knowledge graphs."""
-    if header and all(map(KIND.search, header)) and column_roles(header) is None:
-        _refuse_sequences(sample, header)
+    header = rows[0] if rows else ()
+    if len(header) > 1 and all(map(KIND.search, header)) and column_roles(header) is None:
+        _refuse_sequences(sample, rows, header)
         raise sample.error(
             f"{_shown(header)}, the header of a RecBole atomic file without one user and one item",
             "its .inter file of interactions; if this is one, name the columns, such as columns: "
-            "{user: 'session_id:token', item: ...}",
+            f"{flow(_likely_names(header))}",
         )
 
 
@@ -333,7 +336,12 @@ COUNTS = (
 """Lists with counts, by the place of the count, and the next step."""
 
 
-def refuse_counts(sample: TextSample, rows: Rows, places: Sequence[int] = (0,)) -> None:
+def refuse_counts(
+    sample: TextSample,
+    rows: Rows,
+    places: Sequence[int] = (0,),
+    override: str = f", and set form: lists; if it is a table, {NAME_COLUMNS}",
+) -> None:
     """Refuse lines that hold the number of their further cells at one of some places.
 
     Raises
@@ -347,7 +355,7 @@ def refuse_counts(sample: TextSample, rows: Rows, places: Sequence[int] = (0,)) 
         if sum(inner) > 1 and 10 * sum(inner) >= 9 * len(inner) and any(len(row) > place + 1 for row in rows):
             raise sample.error(
                 f"{' '.join(rows[-2][:6])!r}, {COUNTS[place][0]}, like nearly all other lines (CiteULike)",
-                f"a user, then its items; {COUNTS[place][1]}",
+                f"a user, then its items; {COUNTS[place][1]}{override}",
             )
 
 
@@ -477,7 +485,10 @@ def _require_agreement(
             "columns in the order of the file, or by name, such as {user: ..., item: ...}",
         )
     if header and stated.columns is not None and len(first) != len(columns):
-        raise sample.error(f"a header of {len(first)} names, split at", f"{len(columns)}, as columns has")
+        raise sample.error(
+            f"a header of {len(first)} names",
+            f"{len(columns)}, as columns has; name each, with '-' for one to skip",
+        )
     if not header and stated.header is False and {"user", "item"} <= {*roles[: len(columns)]}:
         raise sample.error(f"names of columns, {_shown(first)}, but header: false", "header: true")
     if not header and stated.columns is None and len(first) > 1 and len(first) not in BY_PLACE:

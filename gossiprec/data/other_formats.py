@@ -78,7 +78,12 @@ def refuse_other_formats(sample: TextSample, tables: Collection[Rows], override:
         (MARKUP_HEAD if is_table else MARKUP, "an XML or HTML document", EXPORT),
         (SQL, "SQL statements", EXPORT),
         (ARFF, "an ARFF file (Weka)", "remove its head, up to @data"),
-        (MATRIX_MARKET, "a Matrix Market file", "remove the comments and the line of sizes"),
+        (
+            MATRIX_MARKET,
+            "a Matrix Market file",
+            "remove the comments and the line of sizes, and set columns: [user, item, rating], or [user, item] if there"
+            " are two",
+        ),
     ):
         if form.match(text):
             raise refusal(sample.source, name, "; ".join(filter(None, (step, override))))
@@ -113,7 +118,10 @@ def _sparse(lines: tuple[str, ...]) -> tuple[str, str] | None:
     values = [match[1] for line in lines[:LINES] if (match := SPARSE.fullmatch(line.strip()))]
     if 2 * len(values) <= len(lines[:LINES]) or all(map(CLOCK.fullmatch, values)):
         return None
-    return "lines of 'item:value' (libsvm, LibFM)", "write one user, item and rating per line"
+    return (
+        "lines of 'item:value' (libsvm, LibFM)",
+        "write one user, item and rating per line, below the header user,item,rating",
+    )
 
 
 def _blocks(sample: TextSample) -> tuple[str, str] | None:

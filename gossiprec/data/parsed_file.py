@@ -113,7 +113,7 @@ def implausible_rows(
         yield from _sizes(table, both)
     if names and lists:
         yield from list_doubts(table)
-    yield from _numbers(table, ratings)
+    yield from _numbers(table, ratings, by_name=bool(header))
     if by_place:
         yield from _misplaced(table, both)
 
@@ -233,7 +233,7 @@ def _lists(named: NamedColumn) -> Iterator[Doubt]:
 
 def _misplaced(table: InteractionTable, both: Sequence[NamedColumn]) -> Iterator[Doubt]:
     """Yield columns without names that hold something else than their place implies."""
-    say = "; name the columns, such as columns: [user, item, time]"
+    say = f"; name the columns, such as columns: [user, item{', -, -' if table.times is not None else ''}]"
     for kind, names, _ in both:
         if len(names) > 1 and all(map(DATE.fullmatch, names)):
             yield 0, f"dates as {kind}s, such as {names[0]!r}", f"{kind}s{say}"
@@ -254,7 +254,7 @@ def _are_dates(times: I64) -> bool:
     return len(times) > 1 and bool(likely.all())
 
 
-def _numbers(table: InteractionTable, ratings: bool) -> Iterator[Doubt]:
+def _numbers(table: InteractionTable, ratings: bool, *, by_name: bool) -> Iterator[Doubt]:
     """Yield ratings and times that are something else."""
     if table.times is not None and _are_dates(np.unique(table.times[table.times >= 0])):
         yield (
@@ -270,7 +270,12 @@ def _numbers(table: InteractionTable, ratings: bool) -> Iterator[Doubt]:
             yield (
                 0,
                 f"ratings from {rating:g} and times up to {time}",
-                "rating before time; swap the two names in columns",
+                "rating before time; name the columns with the two swapped, such as columns: "
+                + (
+                    "{user: ..., item: ..., rating: ..., time: ...}"
+                    if by_name
+                    else "[user, item, time, rating]"
+                ),
             )
     values = np.unique(table.ratings).tolist()
     if ratings and values in ([0.0, 1.0], [-1.0, 1.0]):

@@ -260,7 +260,7 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
     rows = sample.rows(delimiter)
     parted = tuple((*row[0].split(":"), *row[1:]) for row in rows) if has_colons(rows) else rows
     if hints.delimiter is None:
-        refuse_counts(sample, parted, (0, 1))
+        refuse_counts(sample, parted, (0, 1), f"; if each line is {LIST_OVERRIDE}")
     _refuse_two_delimiters(sample, delimiter, rows)
     refuse_enclosed(sample, rows)
     header = hints.header
