@@ -89,7 +89,7 @@ OPTIONS = {
     "sequence": ("user_id:token\ttags:token_seq\titem_id:token\n1\ta b\t2\n2\tc\t3\n", "",
                  "such as columns: {user: 'user_id:token', item: 'item_id:token'}",
                  "columns={user: 'user_id:token', item: 'item_id:token'}"),
-    "atomic": ("head_id:token\ttail_id:token\na\tb\n", "", "such as columns: {user: 'head_id:token', item: 'tail_id:token",
+    "atomic": ("head_id:token\ttail_id:token\na\tb\n", "", "such as columns: {user: 'head_id:token', item: 'tail_id",
                "columns={user: 'head_id:token', item: 'tail_id:token'}"),
     "doubtful name": ("user,item\nann,x\nnan,y\n", "", "set doubtful_names: keep", "doubtful_names=keep"),
     "two spellings": ("user,item\n1,x\n01,y\n", "", "set doubtful_names: keep", "doubtful_names=keep"),
