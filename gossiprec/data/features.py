@@ -14,7 +14,7 @@ from gossiprec.base.features import FeatureFile, FeatureTable, Kind, LabelColumn
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.column_parsers import IdEncoder, TextColumn
 from gossiprec.data.delimited_text import read_columns, read_first_row, require_once
-from gossiprec.data.format_detection import DELIMITERS
+from gossiprec.data.format_detection import COMMENT, DELIMITERS
 from gossiprec.data.parsed_file import MISSING
 from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.text_blocks import TextFormat, find_line_of_row, is_utf8
@@ -138,7 +138,8 @@ def read_feature_file(file: FeatureFile, names: Sequence[str], key: str) -> Feat
         raise source.error(
             1,
             f"the header {', '.join(header) or 'nothing'}",
-            f"{key}, then the name of each attribute, each once",
+            f"{key}, then the name of each attribute, each once"
+            + ("; remove the comment above the header" if header[:1] and COMMENT.match(header[0]) else ""),
         )
     strange = [name for name in file.kinds if name not in columns]
     if strange:

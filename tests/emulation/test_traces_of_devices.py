@@ -462,6 +462,10 @@ def test_a_scenario_without_seconds_keeps_its_file():
             "found 3 words without a comma; expected commas between cells; replace the blanks",
         ),
         ("x" * 5000 + ",1\n1,0\n", "found 'xxx"),
+        (
+            "# made by numpy\n0,1\n1,0\n",
+            "found '#' at its beginning; expected the header or the first row; remove",
+        ),
     ],
 )
 @pytest.mark.parametrize("reader", ["matrix", "sites"])

@@ -372,6 +372,11 @@ def _first_cells(path: str, key: str) -> tuple[str, ...]:
     with _about(key):
         _check_regular(path)
         cells = read_first_row(FileSource(Path(path)), TextFormat((), ",", quote='"'))
+    if cells and cells[0].startswith(("#", "%")):
+        raise ScenarioError(
+            f"{key}: {path}: line 1: found {cells[0][:1]!r} at its beginning; expected the header or the first row; "
+            "remove the sign, or the line if it is a comment"
+        )
     for mark, name in (("\t", "tabs"), (";", "semicolons")):
         if any(mark in cell for cell in cells):
             raise ScenarioError(
