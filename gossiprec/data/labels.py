@@ -70,7 +70,7 @@ class ValueCounts:
 def label_message(
     name: str, values: Collection[str], columns: Mapping[str, str], rows: str = "lines"
 ) -> tuple[str, str]:
-    """Return what was found and what is expected, if a column may mark which rows count.
+    """Return the two parts of the message about a column that may mark which rows count: found, expected.
 
     Parameters
     ----------
