@@ -162,7 +162,13 @@ class DelimitedFile(Dataset):
             """The format that the options specify; None values are detected."""
             quote = None if self.quote == "none" else self.quote
             return FormatHints(
-                self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter
+                self.columns,
+                self.header,
+                self.delimiter,
+                self.encoding,
+                quote,
+                self.user_delimiter,
+                keep_names=self.doubtful_names == "keep",
             )
 
     options: Options

@@ -105,7 +105,8 @@ class SplitFiles(OptionSet):
             rows = sample.rows(delimiter)[1 if self.header else 0 :]
             if self.delimiter is None:
                 refuse_counts(sample, rows, (0, 1), f"; if each line is {LIST_OVERRIDE}")
-            refuse_enclosed(sample, rows)
+            if self.doubtful_names == "refuse":
+                refuse_enclosed(sample, rows)
             if self.delimiter is None and has_colons(rows):
                 raise sample.error(
                     f"{rows[0][0]!r}, a user with a colon",

@@ -98,6 +98,7 @@ class FormatHints:
     encoding: str = "utf-8"
     quote: str | None = '"'
     user_delimiter: str | None = None
+    keep_names: bool = False
 
 
 @dataclass(frozen=True)

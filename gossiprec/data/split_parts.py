@@ -262,7 +262,8 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
     if hints.delimiter is None:
         refuse_counts(sample, parted, (0, 1), f"; if each line is {LIST_OVERRIDE}")
     _refuse_two_delimiters(sample, delimiter, rows)
-    refuse_enclosed(sample, rows)
+    if not hints.keep_names:
+        refuse_enclosed(sample, rows)
     header = hints.header
     if header is None:
         header = _has_header(sample, rows)
@@ -327,7 +328,8 @@ def refuse_enclosed(sample: TextSample, rows: Rows) -> None:
     if 2 * len(enclosed) > len(rows):
         raise sample.error(
             f"{enclosed[0]!r}, a name with a part of quotes or brackets, as most lines have",
-            "names only; remove the quotes or brackets around names or lists",
+            "names only; remove the quotes or brackets around names or lists; if they belong to the names, set "
+            "doubtful_names: keep",
         )
 
 

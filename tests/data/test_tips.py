@@ -110,6 +110,8 @@ OPTIONS = {
                           "form=lists|delimiter= |user_delimiter=:"),
     "lists of words": ("user_id movies\nbob 1 2\n", "form=lists", "set header: true or header: false",
                        "form=lists|header=true"),
+    "quoted words": ("1 'til (a\n2 'twas b)\n", "form=lists", "set doubtful_names: keep",
+                     "form=lists|doubtful_names=keep"),
     "verses": ("ann 3:1\nbob 4:1 5:1\n", "form=lists", "if each line is a user and its items, set delimiter",
                "form=lists|delimiter= "),
     "counts of lists": ("1 5\n2 5 7\n3 5 7 9\n", "form=lists", "if each line is a user and its items, set delimiter",
