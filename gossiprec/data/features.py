@@ -12,7 +12,7 @@ from gossiprec.base.arrays import I64, Texts
 from gossiprec.base.errors import DataError
 from gossiprec.base.features import FeatureFile, FeatureTable, Kind, LabelColumn, NumberColumn
 from gossiprec.base.ragged import Ragged
-from gossiprec.data.column_parsers import IdEncoder, TextColumn
+from gossiprec.data.column_parsers import IdEncoder, TextColumn, shorten
 from gossiprec.data.delimited_text import read_columns, read_first_row, require_once
 from gossiprec.data.format_detection import COMMENT, DELIMITERS
 from gossiprec.data.parsed_file import MISSING
@@ -137,14 +137,16 @@ def read_feature_file(file: FeatureFile, names: Sequence[str], key: str) -> Feat
     if not columns or "" in columns or len(set(header)) < len(header):
         raise source.error(
             1,
-            f"the header {', '.join(header) or 'nothing'}",
+            f"the header {shorten(', '.join(header), 400) or 'nothing'}",
             f"{key}, then the name of each attribute, each once"
             + ("; remove the comment above the header" if header[:1] and COMMENT.match(header[0]) else ""),
         )
     strange = [name for name in file.kinds if name not in columns]
     if strange:
         raise source.error(
-            1, f"no column {strange[0]!r}, which kinds names", f"columns among: {', '.join(columns)}"
+            1,
+            f"no column {strange[0]!r}, which kinds names",
+            f"columns among: {shorten(', '.join(columns), 400)}",
         )
     layout = TextFormat((key, *columns), delimiter, header=True, quote='"')
     detected = _detected_kinds(source, layout, [name for name in columns if name not in file.kinds])

@@ -474,6 +474,8 @@ def _require_agreement(
         if meant in MEANINGS and role not in (None, meant)
     ]
     by_place = f"columns: [user, item{', -' * (len(first) - 2)}]"
+    if len(first) > 12:
+        by_place = f"columns: [user, item, -, ...] with {len(first)} entries"
     if header and stated.columns is None and len(first) > 1 and column_roles(first) is None:
         raise sample.error(
             f"a header of {_shown(first)}",

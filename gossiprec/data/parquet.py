@@ -14,7 +14,7 @@ from pyarrow import compute as pc
 
 from gossiprec.base.errors import DataError, did_you_mean
 from gossiprec.base.inputs import no_such_file, note_input
-from gossiprec.data.column_parsers import Convert, TextColumn, to_array
+from gossiprec.data.column_parsers import Convert, TextColumn, shorten, to_array
 from gossiprec.data.delimited_text import (
     TIME,
     InteractionTable,
@@ -195,7 +195,7 @@ def _names(
     path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None
 ) -> dict[str, str]:
     """Return the columns with a meaning, by meaning."""
-    found = f"{path}: found columns {', '.join(held)}"
+    found = f"{path}: found columns {shorten(', '.join(held), 400)}"
     if isinstance(columns, Mapping):
         names = dict(columns)
     else:

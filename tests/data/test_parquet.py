@@ -114,3 +114,11 @@ def test_a_pyarrow_without_parquet_is_met_with_what_to_do(tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     monkeypatch.delattr(pa, "parquet", raising=False)
     assert "pip install --force-reinstall pyarrow" in refusal(path)
+
+
+def test_messages_about_wide_tables_are_short(tmp_path):
+    path = written(tmp_path, {f"column {k}": [1, 2] for k in range(500)})
+    assert len(refusal(path).removeprefix(str(path))) < 700
+    text = pack(tmp_path / "a.csv", ",".join(f"column {k}" for k in range(500)) + "\n" + "x," * 499 + "x\n")
+    assert "a header of 'column 0'" in refusal(text)
+    assert len(refusal(text).removeprefix(str(text))) < 700

@@ -211,7 +211,10 @@ def read_column(path: str, key: str, *, column: str | None = None, positive: boo
     if column is None:
         names = ("number", *names[1:])
     elif column not in names:
-        raise ScenarioError(f"{key}: {path} has no column {column!r}; it has: {', '.join(names) or 'none'}")
+        from gossiprec.data.column_parsers import shorten  # pyarrow, which few runs need
+
+        held = shorten(", ".join(names), 400)
+        raise ScenarioError(f"{key}: {path} has no column {column!r}; it has: {held or 'none'}")
     allowed = f"a finite number, {'above 0' if positive else '0 or more'}"
 
     def accept(values: F64) -> Bools:
@@ -332,7 +335,7 @@ def read_csv_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) ->
     if header not in headers:
         allowed = " or ".join(",".join(names) for names in headers)
         raise ScenarioError(
-            f"{key}: {path} has the header {','.join(header) or 'nothing'!r}; expected {allowed}"
+            f"{key}: {path} has the header {','.join(header)[:200] or 'nothing'!r}; expected {allowed}"
         )
     return header, _columns(path, key, header, header, "a finite number", np.isfinite, header=True)
 
