@@ -59,3 +59,31 @@ for line in sys.stdin:
 
     def __exit__(self, *error):
         self._process.communicate()
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+def killed_at(monkeypatch, step, job, *arguments, **options):
+    """Carry out a job until the given step that changes a folder; return whether it ended before."""
+    done = 0
+
+    def watched(change):
+        def changed(*arguments, **options):
+            nonlocal done
+            done += 1
+            if done >= step:  # a killed process cleans nothing up
+                raise Killed
+            return change(*arguments, **options)
+
+        return changed
+
+    with monkeypatch.context() as patched:
+        for name in ("replace", "unlink", "rename", "rmdir", "mkdir"):
+            patched.setattr(Path, name, watched(getattr(Path, name)))
+        try:
+            job(*arguments, **options)
+        except Killed:
+            return False
+    return True

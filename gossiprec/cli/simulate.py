@@ -312,6 +312,7 @@ def resume(
     from gossiprec.runs import open_run
 
     if open_run(run).manifest["status"] == "complete":
+        resume_run(run)  # it may have left files if it was killed at its very end
         click.echo(f"{run} is complete: there is nothing to resume")
         return
     with progress_display(quiet=output.quiet) as progress:

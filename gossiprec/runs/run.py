@@ -20,6 +20,7 @@ from gossiprec.runs.manifest import (
     file_faults,
     identify_results,
     manifest_fault,
+    read_json,
     read_manifest,
     read_summary,
     read_yaml,
@@ -406,9 +407,17 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         raise LogError(f"{path} is not a directory; pass a run directory such as runs/rand-gossip-s1")
     for name in (run_files.MANIFEST, run_files.SCENARIO, run_files.EVENTS):
         if not (path / name).is_file():
-            if is_locked(path / run_files.EVENTS):
-                raise LogError(
-                    f"{path} is in use by a running process and has no {name} yet; wait until it ends, or stop it"
-                )
-            raise LogError(f"{path} is not a run directory: it has no {name}")
+            raise LogError(f"{path} {_lack_of(path, name)}")
     return Run(path)
+
+
+def _lack_of(path: Path, name: str) -> str:
+    """Return the reason for which a run directory has no file of a name, and the next step."""
+    if is_locked(path / run_files.EVENTS):
+        return f"is in use by a running process and has no {name} yet; wait until it ends, or stop it"
+    if name == run_files.SCENARIO and "gossiprec" in read_json(path / run_files.MANIFEST):
+        return (
+            f"has no {name}: the run ended before it was written, or it was deleted; start the run again: "
+            f"gossiprec simulate SCENARIO --out {path} --overwrite"
+        )
+    return f"is not a run directory: it has no {name}"

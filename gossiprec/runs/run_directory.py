@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,7 @@ class RunDirectory:
         data: Mapping[str, Any] | None = None,
         inputs: Mapping[str, Any] | None = None,
         control_kinds: Sequence[str] = (),
+        changes: Iterable[Mapping[str, Any]] = (),
         overwrite: bool = False,
     ) -> RunDirectory:
         """Make the directory and open its files.
@@ -98,6 +100,8 @@ class RunDirectory:
             Fingerprints of the files that the run has read, by path.
         control_kinds : sequence of str
             The kinds of messages without a model, for the log's schema.
+        changes : iterable of mapping
+            The changes of options that the run makes.
         overwrite : bool
 
         Raises
@@ -112,6 +116,8 @@ class RunDirectory:
         try:
             _make_empty(path)
             manifest = manifests.new_manifest(seed, plugins, data, inputs)
+            if made := [*map(dict, changes)]:
+                manifest["changes"] = made
             manifests.write_manifest(path, manifest)
             text = dump_yaml(dict(scenario))
             run_files.replace_file(path / run_files.SCENARIO, text.encode())
@@ -159,6 +165,7 @@ class RunDirectory:
             )
         before = [run_tables.read_checked_prefix(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / run_files.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
+        _remove_leftovers(path)
         with run_files.wrap_write_errors(path):
             for name in run_files.RESULTS:
                 (path / name).unlink(missing_ok=True)
@@ -326,8 +333,9 @@ def _check_content(path: Path, *, overwrite: bool) -> None:
 
 
 def _holds_a_lock_only(path: Path) -> bool:
-    """Return whether a folder is empty except for the file that a new run locks first."""
+    """Return whether a folder is empty except for the file that a new run locks first, and half-written files."""
     names = {entry.name for entry in path.iterdir()} - {run_files.EVENTS + MARKER}
+    names -= {left.name for left in _leftovers(path)}
     return not names or (names == {run_files.EVENTS} and (path / run_files.EVENTS).lstat().st_size == 0)
 
 
@@ -354,7 +362,11 @@ def _locked(path: Path, *, overwrite: bool) -> RunLock:
 
 
 def _make_empty(path: Path) -> None:
-    """Delete the files of an earlier run, except its log: the log holds the lock until a new one replaces it."""
+    """Delete the files of an earlier run, except those that new ones replace in one step.
+
+    Its log holds the lock until then. Its manifest and its scenario are the only way to start it again.
+    """
+    _remove_leftovers(path)
     with run_files.wrap_write_errors(path):
         CheckpointFolder(path).clear()
         if (path / run_files.OBSERVED).is_dir():
@@ -362,11 +374,41 @@ def _make_empty(path: Path) -> None:
         for pattern in (run_files.TENSORBOARD, run_files.VERSIONS):
             for left in path.glob(pattern):
                 left.unlink()
-        for name in (*run_files.FILES, run_files.EPSILON):
-            for left in run_files.find_leftovers(path / name):
-                left.unlink(missing_ok=True)
-            if name != run_files.EVENTS:
-                (path / name).unlink(missing_ok=True)
+        for name in {*run_files.FILES, run_files.EPSILON} - _REPLACED:
+            (path / name).unlink(missing_ok=True)
+
+
+_REPLACED = {run_files.EVENTS, run_files.MANIFEST, run_files.SCENARIO}
+
+
+def _leftovers(path: Path) -> Iterator[Path]:
+    """Yield the half-written files of a run that killed processes have left."""
+    for name in (*run_files.FILES, run_files.EPSILON, run_files.VERSIONS):
+        yield from run_files.find_leftovers(path / name)
+
+
+def _remove_leftovers(path: Path) -> None:
+    with run_files.wrap_write_errors(path):
+        for left in _leftovers(path):
+            left.unlink(missing_ok=True)
+
+
+def finish_cleaning(path: Path) -> None:
+    """Delete what a complete run has left because it was killed at its very end: checkpoints and half-written files.
+
+    Raises
+    ------
+    LogError
+        If a running process writes there.
+    ResourceError
+        If they cannot be deleted.
+    """
+    folder = CheckpointFolder(path)
+    if not folder.path.exists() and not any(_leftovers(path)):
+        return
+    with closing(RunLock(path / run_files.EVENTS)):
+        _remove_leftovers(path)
+        folder.clear()
 
 
 def _new_log(

@@ -54,7 +54,7 @@ FILES = (
     SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER, LISTS, USERS,
     ITEMS, SUMMARY, MANIFEST,
 )  # fmt: skip
-"""All files that a run writes; the manifest is last, so that a half-cleared directory is still recognised."""
+"""All files that a run writes."""
 
 RESULTS = (SUMMARY, ADVERSARIES, HITS, POSITIONS, VERSION, BY_USER, LISTS)
 """The files that a run writes when it ends."""

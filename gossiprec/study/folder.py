@@ -23,14 +23,24 @@ from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer, process_identity
 from gossiprec.runs.manifest import DIGEST, STUDY_MARK, manifest_fault, read_study_mark, utc_now
-from gossiprec.runs.run_files import BY_USER, check_folder, open_replacement, replace_file, wrap_write_errors
+from gossiprec.runs.run_files import (
+    BY_USER,
+    check_folder,
+    find_leftovers,
+    open_replacement,
+    replace_file,
+    wrap_write_errors,
+)
 from gossiprec.runs.run_tables import attack_key, parquet_schema
+from gossiprec.runs.search_record import SEARCH
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import scenario_code_version
 from gossiprec.study.plan import StudyPlan, Variant
 from gossiprec.study.run_hash import SharedSimulation, canonical_json, hash_plain_data, scenario_table_keys
 from gossiprec.study.study_table import (
+    CSV,
     NO_ATTACK,
+    PARQUET,
     Row,
     axis_type,
     column_types,
@@ -43,6 +53,8 @@ from gossiprec.study.task import TaskResult
 from gossiprec.version import __version__, code_version
 
 SPEC, MARK, RUNS = "study.yaml", STUDY_MARK, "runs"
+FILES = (SPEC, MARK, SEARCH, CSV, PARQUET, BY_USER)
+"""The files that a study writes."""
 USER_TABLE = "user_table"
 """Key of ``study.json``: identity of ``metrics_by_user.parquet`` and of the runs that it was made from."""
 PATIENCE_S = 5.0
@@ -83,10 +95,14 @@ class StudyFolder:
             )
 
     def _holds_more_than_a_lock(self) -> bool:
-        own = {LOCK, LOCK + MARKER}
+        own = {LOCK, LOCK + MARKER, *(left.name for left in self._leftovers())}
         if self.runs.is_dir() and not any(self.runs.iterdir()):
             own.add(RUNS)
         return bool({path.name for path in self.path.iterdir()} - own)
+
+    def _leftovers(self) -> list[Path]:
+        """Return the half-written files that killed processes have left."""
+        return [left for name in FILES for left in find_leftovers(self.path / name)]
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
@@ -105,6 +121,9 @@ class StudyFolder:
         with exclusive_writer(self.path, what="study", patience_s=PATIENCE_S):
             if (self.path / MARK).is_file():  # another study may have started and ended since the first check
                 self.check(name)
+            with wrap_write_errors(self.path):
+                for left in self._leftovers():
+                    left.unlink(missing_ok=True)
             yield
 
     def run_directory(self, simulation: SharedSimulation) -> Path:
@@ -123,7 +142,13 @@ class StudyFolder:
             return None
 
     def write_spec(self, spec: Mapping[str, Any]) -> None:
-        """Write ``study.yaml``: the study as it was resolved."""
+        """Write ``study.yaml``: the study as it was resolved.
+
+        A new folder gets its ``study.json`` first: without it, a study that is killed could not be run again there.
+        """
+        if not (self.path / MARK).is_file():
+            begun = {"gossiprec": __version__, "study": spec["name"], "status": "running"}
+            self.write_mark(begun | {"writer": process_identity()})
         text = dump_yaml(dict(spec))
         replace_file(self.path / SPEC, text.encode())
 

@@ -55,10 +55,12 @@ def check(tmp_path, scenario, stops=(4,)):
     run = ended_early(tmp_path / "broken", scenario, stops[0])
     for stop in stops[1:]:
         assert resume(run.path, progress=Patient(stop)).manifest["status"] == "interrupted"
+    (run.path / ".positions.csv.e1c518258e94f0ee.writing").write_text("half of what a killed process wrote")
     done = resume(run.path)
 
     assert outcome(done.path) == outcome(whole.path)
     assert not (done.path / "checkpoints").exists()
+    assert not [*done.path.glob(".*")]
     return whole, done
 
 

@@ -303,7 +303,7 @@ def test_a_folder_that_is_not_a_run_says_what_it_lacks(tmp_path, name):
     finished_run(tmp_path / "r")
     (tmp_path / "r" / name).unlink()
 
-    with pytest.raises(LogError, match=f"is not a run directory: it has no {name}"):
+    with pytest.raises(LogError, match=f"has no {name}"):
         open_run(tmp_path / "r")
 
 

@@ -11,12 +11,13 @@ import pytest
 from small_studies import BASE, carried_out, planned, tables
 
 from gossiprec.emulation import simulate
-from gossiprec.runs.lock import RunLock
+from gossiprec.runs.lock import LOCK, RunLock
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.task import run_task
 from gossiprec.study.worker_pool import WorkerPool
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.manifests import change_manifest
+from tests.processes import killed_at
 from tests.slow import slow_except_first
 from tests.study.test_study_workers import until
 
@@ -141,3 +142,18 @@ def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tmp_p
     assert any(what.startswith("resuming at") for what in said)
     carried_out(plan, tmp_path / "whole")
     assert tables(tmp_path / "out") == tables(tmp_path / "whole")
+
+
+def test_a_study_that_is_killed_at_its_birth_is_run_again(tmp_path, monkeypatch):
+    for step in range(1, 20):
+        folder = StudyFolder(tmp_path / str(step))
+        with folder.locked("small"):
+            done = killed_at(monkeypatch, step, folder.write_spec, {"name": "small"})
+        folder.check("small")
+        with folder.locked("small"):
+            folder.write_spec({"name": "small"})
+        left = {path.name for path in folder.path.iterdir()}
+        assert left - {LOCK} == {"study.json", "study.yaml", "runs"}
+        if done:
+            break
+    assert step > 2

@@ -256,9 +256,11 @@ def _new_results(run: Run, name: str, *, overwrite: bool) -> Iterator[Path]:
     folder = run_files.temporary_name(target)
     try:
         yield folder
+        old = run_files.temporary_name(target)
         if target.exists():
-            shutil.rmtree(target)
+            target.rename(old)
         folder.rename(target)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):

@@ -57,7 +57,7 @@ from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.reader import Columns
-from gossiprec.runs.run_directory import check_path_free
+from gossiprec.runs.run_directory import check_path_free, finish_cleaning
 from gossiprec.runs.run_files import read_regular
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
@@ -273,10 +273,9 @@ def start_run(
             plugins=scenario_plugins(scenario),
             data=data_identity(prepared.split),
             inputs=prepared.inputs,
+            changes=changes,
             overwrite=overwrite,
         )
-        for change in changes:
-            directory.record_change(change)
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
         return (
             yield from execute_run(
@@ -293,6 +292,7 @@ def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: Re
     begin = read_clocks()
     run = open_run(path)
     if run.manifest["status"] == "complete":
+        finish_cleaning(run.path)
         return run
     check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     folder = CheckpointFolder(run.path)
