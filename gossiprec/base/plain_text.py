@@ -14,14 +14,73 @@ from typing import Any
 
 import yaml
 
+from gossiprec.base.text import format_value
+
 MAX_DEPTH = 40
 MAX_VALUES = 1_000_000
 JSON_GROWTH, YAML_GROWTH = 40, 400
 """Bytes of memory that a byte of text takes at most while it is parsed, as in ``[[],[],[]]``."""
 MAX_INTEGER = 2**64
 """Magnitude of the largest whole number: one bit more than a signed column holds, for seeds."""
-C_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-C_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG = "tag:yaml.org,2002:"
+_MOST_DIGITS = 30
+_DECIMAL, _HEXADECIMAL = re.compile(r"[-+]?[0-9]+"), re.compile(r"[-+]?0x[0-9a-fA-F]+")
+_WHOLE = re.compile(r"[-+]?(?:[0-9]+|0o[0-7_]+)$")
+"""Whole numbers that PyYAML, which follows YAML 1.1, takes for text, as ``008`` and ``0o17``."""
+
+
+def whole_number(text: str) -> int:
+    """Return a whole number in decimal digits, with any zeros before it, or in hexadecimal ones after ``0x``.
+
+    Raises
+    ------
+    ValueError
+        If it is written otherwise: in base 60 (``1:30``), octal, binary or with ``_``; or if it is above 1e30.
+    """
+    base = 10 if _DECIMAL.fullmatch(text) else 16 if _HEXADECIMAL.fullmatch(text) else 0
+    if not base:
+        raise ValueError(
+            f"found {format_value(text)}, must be a whole number in decimal digits, such as 10; put text in quotes"
+        )
+    if len(text.lstrip("+-0x")) > _MOST_DIGITS:
+        raise ValueError(
+            f"found a number of more than {_MOST_DIGITS} digits, must be less than 1e{_MOST_DIGITS}"
+        )
+    return int(text, base)
+
+
+def _dialect(kind: Any) -> Any:
+    """Return a class of PyYAML that reads and writes whole numbers as YAML 1.2 does.
+
+    What it writes, PyYAML's own classes read as the same values, and it reads what they write.
+    """
+    found = type(f"Gossiprec{kind.__name__}", (kind,), {})
+    found.add_implicit_resolver(f"{_TAG}int", _WHOLE, list("-+0123456789"))
+    if hasattr(found, "add_constructor"):
+        found.add_constructor(f"{_TAG}int", _construct_int)
+        found.add_constructor(f"{_TAG}float", _construct_float)
+    return found
+
+
+def _construct_int(loader: Any, node: Any) -> int:
+    return whole_number(loader.construct_scalar(node))
+
+
+def _construct_float(loader: Any, node: Any) -> float:
+    text = loader.construct_scalar(node)
+    try:
+        if ":" in text or "_" in text:  # 1:30.5, in base 60
+            raise ValueError
+        return float(loader.construct_yaml_float(node))
+    except ValueError:
+        raise ValueError(
+            f"found {format_value(text)}, must be a number in decimal digits, such as 1.5; put text in quotes"
+        ) from None
+
+
+DUMPER, LOADER = _dialect(yaml.SafeDumper), _dialect(yaml.SafeLoader)
+C_DUMPER = _dialect(getattr(yaml, "CSafeDumper", yaml.SafeDumper))
+C_LOADER = _dialect(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """The classes of libyaml, if PyYAML has them. They read odd texts differently, and have other messages."""
 _SIMPLE = re.compile(r"(?:[\w:./+ \n,-]|(?<=\w)@|'[\w:./+ ,-]+'|\[\]|\{\})*", re.ASCII)
 """Texts that libyaml writes and reads as PyYAML does, in a fifth of the time."""
@@ -55,9 +114,9 @@ def parse_yaml(raw: bytes | str) -> Any:
     """
     try:
         try:
-            found = _load(raw, C_LOADER if _is_simple(raw) else yaml.SafeLoader)
+            found = _load(raw, C_LOADER if _is_simple(raw) else LOADER)
         except yaml.YAMLError:  # its messages differ
-            found = _load(raw, yaml.SafeLoader)
+            found = _load(raw, LOADER)
     except RecursionError:
         raise ValueError(_too_deep()) from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # `!!int ""`, `!!timestamp x`
@@ -77,12 +136,12 @@ def _load(raw: bytes | str, kind: Any) -> Any:
 
 
 def dump_yaml(value: Any) -> str:
-    """Return plain data as YAML, in the order of keys: the text that :func:`yaml.safe_dump` gives."""
+    """Return plain data as YAML, in the order of keys: the text that PyYAML gives, with texts such as 008 in quotes."""
     with suppress(UnicodeError):  # half of a surrogate pair
         text: str = yaml.dump(value, Dumper=C_DUMPER, sort_keys=False, allow_unicode=True)
         if _is_simple(text):
             return text
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return str(yaml.dump(value, Dumper=DUMPER, sort_keys=False, allow_unicode=True))
 
 
 def _is_simple(text: bytes | str) -> bool:

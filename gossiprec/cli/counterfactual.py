@@ -9,7 +9,16 @@ from typing import Any
 
 import click
 
-from gossiprec.cli.options import JSON, JSON_SUMMARY, NO_PLOTS, QUIET, OutputOptions, collect_options
+from gossiprec.cli.options import (
+    JSON,
+    JSON_SUMMARY,
+    NO_PLOTS,
+    QUIET,
+    OutputOptions,
+    WholeNumber,
+    collect_options,
+    is_id,
+)
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
 WITHOUT = click.option(
@@ -17,11 +26,11 @@ WITHOUT = click.option(
     help="A user, by name in the data, or by node id if the data have no names (repeatable).",
 )  # fmt: skip
 WITHOUT_NODE = click.option(
-    "--without-node", "nodes", multiple=True, type=click.IntRange(min=0), metavar="ID",
+    "--without-node", "nodes", multiple=True, type=WholeNumber(min=0), metavar="ID",
     help="A user, by node id (repeatable).",
 )  # fmt: skip
 LENGTH = click.option(
-    "-k", default=20, show_default=True, type=click.IntRange(min=1), help="Length of the compared lists."
+    "-k", default=20, show_default=True, type=WholeNumber(min=1), help="Length of the compared lists."
 )
 
 
@@ -32,7 +41,7 @@ def _find_users(run: Path, names: tuple[str, ...], nodes: tuple[int, ...]) -> li
     if not names and not nodes:
         raise click.UsageError("found no user; expected --without USER or --without-node ID")
     named = bool(open_run(run).users)
-    return [*(int(name) if not named and name.isdecimal() else name for name in names), *nodes]
+    return [*(int(name) if not named and is_id(name) else name for name in names), *nodes]
 
 
 @click.command()
@@ -138,15 +147,14 @@ def unlearn(
     and lists of all other users, cost, and what membership inference still finds about the forgotten users. All runs
     are made in a temporary directory.
     """  # noqa: D301
-    import yaml
-
+    from gossiprec.base.plain_text import parse_yaml
     from gossiprec.emulation.unlearning.judge import unlearn as judge_methods
 
     users = _find_users(run, names, nodes)
     try:
-        specs = [yaml.safe_load(method) if method.startswith("{") else method for method in methods]
-    except yaml.YAMLError as error:
-        raise click.UsageError(f"--method: found no valid YAML ({' '.join(str(error).split())})") from None
+        specs = [parse_yaml(method) if method.startswith("{") else method for method in methods]
+    except ValueError as error:
+        raise click.UsageError(f"--method: found no valid YAML ({error})") from None
     with progress_display(quiet=quiet) as progress:
         found = judge_methods(run, users, methods=specs or None, k=k, progress=progress)
     with ignore_closed_pipe():

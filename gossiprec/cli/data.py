@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from gossiprec.cli.options import JSON
+from gossiprec.cli.options import JSON, WholeNumber
 
 
 @click.group("data")
@@ -51,7 +51,7 @@ def list_() -> None:
     metavar="KEY=VALUE",
     help="Set an option of the split (repeatable).",
 )
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
+@click.option("--seed", default=1, show_default=True, type=WholeNumber(0, 2**64 - 1))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(
     name: str,
@@ -120,9 +120,9 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
 
 @data.command()
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--users", type=int, help="Number of users.  [default: 943]")
-@click.option("--items", type=int, help="Number of items.  [default: 1682]")
-@click.option("--interactions", type=int, help="Number of (user, item) pairs.  [default: 100000]")
+@click.option("--users", type=WholeNumber(), help="Number of users.  [default: 943]")
+@click.option("--items", type=WholeNumber(), help="Number of items.  [default: 1682]")
+@click.option("--interactions", type=WholeNumber(), help="Number of (user, item) pairs.  [default: 100000]")
 @click.option(
     "-o",
     "--option",
@@ -131,7 +131,7 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     metavar="KEY=VALUE",
     help="Set another option of `synthetic` (repeatable).",
 )
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
+@click.option("--seed", default=1, show_default=True, type=WholeNumber(0, 2**64 - 1))
 @click.option("--delimiter", default="\t", help="Column delimiter.  [default: tab]")
 @click.option("--overwrite", is_flag=True, help="Overwrite OUT if it exists.")
 def make(
@@ -179,6 +179,8 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that describe how a file is parsed."""
     import yaml
 
+    from gossiprec.base.plain_text import DUMPER
+
     rows, notes, section = (found.pop(key) for key in ("first_rows", "notes", "dataset"))
     for key, value in found.items():
         text = ", ".join(f"{k} = {v}" for k, v in value.items()) if isinstance(value, dict) else value
@@ -188,7 +190,9 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
     for note in notes:
         yield f"{'note':20} {note}"
     yield "\nScenario section:\n"
-    yield yaml.safe_dump({"dataset": section}, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    yield yaml.dump(
+        {"dataset": section}, Dumper=DUMPER, sort_keys=False, allow_unicode=True, default_flow_style=None
+    )
     line = json.dumps(
         section, ensure_ascii=False
     )  # JSON is YAML, and has no quotes that a shell would remove

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from gossiprec.cli.options import JSON, QUIET
+from gossiprec.cli.options import JSON, QUIET, WholeNumber, is_id
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 
 
 def _read_coalitions(
     context: click.Context, parameter: click.Parameter, given: tuple[str, ...]
 ) -> tuple[list[int], ...]:
-    wrong = [text for text in given if not all(part.strip().isdecimal() for part in text.split(","))]
+    wrong = [text for text in given if not all(is_id(part.strip()) for part in text.split(","))]
     if wrong:
         raise click.BadParameter(
             f"found {wrong[0]!r}; expected node ids with commas between them, such as 3,8,21"
@@ -29,7 +29,7 @@ def _read_coalitions(
     help="Only this user, by name in the data, or by node id if the data have no names (repeatable).",
 )  # fmt: skip
 @click.option(
-    "--observer", "observers", multiple=True, type=click.IntRange(min=0), metavar="ID",
+    "--observer", "observers", multiple=True, type=WholeNumber(min=0), metavar="ID",
     help="Only this node as an observer, by node id (repeatable).",
 )  # fmt: skip
 @click.option(
@@ -60,7 +60,7 @@ def epsilon(
     from gossiprec.runs import open_run
 
     named = bool(open_run(run).users)
-    chosen = [int(name) if not named and name.isdecimal() else name for name in victims]
+    chosen = [int(name) if not named and is_id(name) else name for name in victims]
     with progress_display(quiet=quiet) as progress:
         found = network_epsilon(
             run, victims=chosen or None, observers=[*observers, *coalitions] or None, progress=progress
@@ -80,13 +80,13 @@ def epsilon(
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
-    "--updates", default=5, show_default=True, type=click.IntRange(min=1), help="Local updates of each node."
+    "--updates", default=5, show_default=True, type=WholeNumber(min=1), help="Local updates of each node."
 )
 @click.option(
-    "--canaries", default=8, show_default=True, type=click.IntRange(min=1), help="Canary items of each node."
+    "--canaries", default=8, show_default=True, type=WholeNumber(min=1), help="Canary items of each node."
 )
 @click.option(
-    "--item", "items", multiple=True, type=int, metavar="ID",
+    "--item", "items", multiple=True, type=WholeNumber(), metavar="ID",
     help="A canary item of every node, which no user has (repeatable).  [default: drawn for each node]",
 )  # fmt: skip
 @JSON

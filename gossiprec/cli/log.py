@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.cli.options import JSON, REPLACE, SAFE_CSV
+from gossiprec.cli.options import JSON, REPLACE, SAFE_CSV, WholeNumber
 from gossiprec.streams import silence
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def log() -> None:
 @log.command()
 @_SOURCE
 @click.option("--kind", help="Print only this kind of event, such as message.")
-@click.option("--limit", type=click.IntRange(min=0), help="Maximum number of rows to print.")
+@click.option("--limit", type=WholeNumber(min=0), help="Maximum number of rows to print.")
 def cat(source: Path, kind: str | None, limit: int | None) -> None:
     """Print events in order of virtual time, tab-separated; lines beginning with # are column headers."""
     from gossiprec.runs.reader import column_names, iter_rows_by_time, read_log

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import re
 import shutil
 import sys
 import textwrap
@@ -15,8 +17,46 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from gossiprec.base.text import format_value
+
 Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]
+
+
+LARGEST = 2**31 - 1
+"""Largest whole number of an option that sets no limit; :mod:`gossiprec.base.options` would be imported for long."""
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in decimal digits, as in a scenario: ``010`` is 10, and ``1_000`` is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        if isinstance(value, str) and not re.fullmatch(r"\s*[-+]?0*[0-9]{1,20}\s*", value):
+            self.fail(
+                f"found {format_value(value)}; expected a whole number in up to 20 decimal digits", param, ctx
+            )
+        number = super().convert(value, param, ctx)
+        if self.max is None and number > LARGEST:
+            self.fail(f"found {number}; expected up to {LARGEST}", param, ctx)
+        return number
+
+
+class Number(click.FloatRange):
+    """A finite number, without ``_``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number) or "_" in str(value):
+            self.fail(f"found {format_value(value)}; expected a number such as 1.5", param, ctx)
+        return number
+
+
+def is_id(text: str) -> bool:
+    """Return whether text is a whole number that a node or an item may have as its id."""
+    return text.isascii() and text.isdecimal() and len(text) < 10
+
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 JSON_SUMMARY = click.option(
@@ -25,7 +65,7 @@ JSON_SUMMARY = click.option(
 NO_PLOTS = click.option("--no-plots", is_flag=True, help="Do not draw figures at the end.")
 QUIET = click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 CALIBRATE = click.option(
-    "--calibrate", type=click.FloatRange(0.0, 600.0), default=4.0, show_default=True, metavar="SECONDS",
+    "--calibrate", type=Number(0.0, 600.0), default=4.0, show_default=True, metavar="SECONDS",
     envvar="GOSSIPREC_CALIBRATE",
     help="With --dry-run: compute the first rounds for this time if earlier runs predict no time; 0: never.",
 )  # fmt: skip
@@ -91,7 +131,7 @@ TRACK = click.option(
     help="Send metrics to a tracker while running: tensorboard, mlflow or a plug-in (repeatable).",
 )  # fmt: skip
 THREADS = click.option(
-    "--threads", type=click.IntRange(min=1), help="Number of threads; does not affect results."
+    "--threads", type=WholeNumber(min=1), help="Number of threads; does not affect results."
 )
 
 

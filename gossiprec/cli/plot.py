@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gossiprec.cli.options import SAFE_CSV
+from gossiprec.cli.options import SAFE_CSV, Number
 
 Command = Callable[..., None]
 
@@ -54,7 +54,7 @@ def _looks(command: Command) -> Command:
             click.option(
                 "--size",
                 nargs=2,
-                type=click.FloatRange(1, 50),
+                type=Number(1, 50),
                 metavar="WIDTH HEIGHT",
                 help="Figure size in inches.",
             ),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gossiprec.base.errors import LogError
+from gossiprec.cli.options import Number
 
 
 @click.command()
@@ -24,7 +25,7 @@ from gossiprec.base.errors import LogError
 )
 @click.option(
     "--watch",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     is_flag=False,
     flag_value=10.0,
     metavar="[SECONDS]",

@@ -47,11 +47,12 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     """
     import yaml
 
+    from gossiprec.base.plain_text import DUMPER
     from gossiprec.scenario import load_scenario
     from gossiprec.scenario.cross_checks import describe_ineffective_options
 
     loaded = load_scenario(file, overrides)
-    text = yaml.safe_dump(loaded.resolved(), sort_keys=False)
+    text = yaml.dump(loaded.resolved(), Dumper=DUMPER, sort_keys=False)
     before, key, protocol = text.partition("\nprotocol:\n")
     for option, remark in loaded.protocol.options.remarks().items():
         protocol = re.sub(rf"^  {option}: .*", rf"\g<0>  # {remark}", protocol, count=1, flags=re.MULTILINE)

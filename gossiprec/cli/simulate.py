@@ -24,6 +24,7 @@ from gossiprec.cli.options import (
     THREADS,
     TRACK,
     OutputOptions,
+    WholeNumber,
     collect_options,
     complete_files,
 )
@@ -46,8 +47,8 @@ class SimulateOptions(OutputOptions):
 @SAFE_CSV
 @click.argument("scenario", metavar="SCENARIO", shell_complete=complete_files)
 @SET
-@click.option("--seed", type=click.IntRange(min=0), help="Short for --set seed=N.")
-@click.option("--threads", type=click.IntRange(min=1), help="Short for --set executor.threads=N.")
+@click.option("--seed", type=WholeNumber(0, 2**64 - 1), help="Short for --set seed=N.")
+@click.option("--threads", type=WholeNumber(min=1), help="Short for --set executor.threads=N.")
 @click.option("--executor", help="Short for --set executor.name=NAME: auto, fused, batched or reference.")
 @click.option(
     "--out",
@@ -274,7 +275,7 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
 @THREADS
 @click.option(
     "--shards",
-    type=click.IntRange(1, 64),
+    type=WholeNumber(1, 64),
     help="Number of shards on Ray, overriding the scenario; 1 runs without Ray.",
 )
 @click.option("--from-start", is_flag=True, help="Start over in RUN if no checkpoint is usable.")

@@ -20,6 +20,7 @@ from gossiprec.cli.options import (
     SAFE_CSV,
     TRACK,
     Decorator,
+    WholeNumber,
     add_options,
     collect_options,
     complete_settings,
@@ -78,7 +79,7 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
             help="Study folder.  [default: studies/<name>]",
         ),
         click.option(
-            "--jobs", type=click.IntRange(1, 1024), metavar="N", help=f"Worker processes.  [default: {jobs}]"
+            "--jobs", type=WholeNumber(1, 1024), metavar="N", help=f"Worker processes.  [default: {jobs}]"
         ),
         click.option(
             "--ray",
@@ -119,11 +120,11 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
 )
 @click.option(
     "--seeds",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     metavar="N",
     help="Use seeds 1 to N instead of the seeds in the file.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N combinations.")
+@click.option("--limit", type=WholeNumber(min=1), metavar="N", help="Run only the first N combinations.")
 @click.option(
     "--search",
     "searches",

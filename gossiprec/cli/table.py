@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gossiprec.base.errors import LogError
+from gossiprec.cli.options import is_id
 from gossiprec.cli.progress import ignore_closed_pipe
 
 
@@ -28,7 +29,7 @@ def _names(texts: tuple[str, ...]) -> list[str]:
 def _digits(texts: tuple[str, ...]) -> dict[str, int]:
     found = _pairs("--digits", texts, bare=True)
     for value in found.values():
-        if not value.isdecimal() or int(value) > 12:
+        if not is_id(value) or int(value) > 12:
             raise LogError(f"--digits: found {value!r}; expected a number of decimal places from 0 to 12")
     return {name: int(value) for name, value in found.items()}
 

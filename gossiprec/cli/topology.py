@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.base.errors import ScenarioError, did_you_mean
-from gossiprec.cli.options import JSON, REPLACE, add_options
+from gossiprec.cli.options import JSON, REPLACE, Number, WholeNumber, add_options
 from gossiprec.cli.summary_text import format_percent
 
 if TYPE_CHECKING:
@@ -41,23 +41,23 @@ def topology() -> None:
 
 
 _DRAWING = add_options(
-    click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for graph families."),
+    click.option("--nodes", type=WholeNumber(min=1), help="Number of nodes, for graph families."),
     click.option(
         "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a family option (repeatable)."
     ),
     click.option(
-        "--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1),
+        "--seed", default=1, show_default=True, type=WholeNumber(0, 2**63 - 1),
         help="Seed for graph families; gives the same graph as a scenario with this seed and size.",
     ),
 )  # fmt: skip
 """Options for drawing a family."""
 _MEETING = add_options(
     click.option(
-        "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
+        "--fraction", default=0.5, show_default=True, type=Number(0, 1),
         help='Fraction of other nodes for the column "wakes".',
     ),
     click.option(
-        "--fanout", default=3, show_default=True, type=click.IntRange(min=1),
+        "--fanout", default=3, show_default=True, type=WholeNumber(min=1),
         help="Number of peers a node sends to per wake (ignored for scenarios).",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
@@ -436,7 +436,7 @@ def _options(name: str, settings: Sequence[str]) -> Any:
         Problems,
         SourceMap,
         add_validation_problems,
-        reject_boolean_numbers,
+        reject_disguised_numbers,
     )
     from gossiprec.scenario.yaml_source import parse_overrides
 
@@ -446,7 +446,7 @@ def _options(name: str, settings: Sequence[str]) -> Any:
     options = None
     try:
         options = family_options(name).model_validate({"family": name, **raw})
-        reject_boolean_numbers(raw, options, (), problems)
+        reject_disguised_numbers(raw, options, (), problems)
     except ValidationError as error:
         add_validation_problems(error, family_options(name), {"family": name, **raw}, (), problems)
     problems.raise_any(SourceMap(Origin(name)))

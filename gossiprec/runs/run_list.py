@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gossiprec.base.errors import GossipRecError, LogError, did_you_mean
 from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
 from gossiprec.runs import run_files
@@ -199,7 +197,11 @@ def _condition(text: str, rows: Sequence[RunRow]) -> Callable[[RunRow], bool]:
             "for example --where status=complete"
         )
     place, _, sign = min(places)
-    key, wanted = text[:place].strip(), yaml.safe_load(text[place + len(sign) :])
+    key = text[:place].strip()
+    try:
+        wanted = parse_yaml(text[place + len(sign) :])
+    except ValueError as error:
+        raise LogError(f"--where: {key}: {error}") from None
     check_key("--where", key, rows)
 
     def test(row: RunRow) -> bool:

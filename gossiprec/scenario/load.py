@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gossiprec.base.errors import GossipRecError, ScenarioError, did_you_mean
 from gossiprec.base.options import NoOptions, Options, options_class
 from gossiprec.base.registry import Registry
+from gossiprec.base.text import format_value
 from gossiprec.modes import choose_mode_of_class
 from gossiprec.scenario.cross_checks import (
     check_attack_sections,
@@ -35,8 +36,7 @@ from gossiprec.scenario.problems import (
     Problems,
     SourceMap,
     add_validation_problems,
-    format_value,
-    reject_boolean_numbers,
+    reject_disguised_numbers,
     unknown_key_message,
 )
 from gossiprec.scenario.registries import Registries
@@ -268,7 +268,7 @@ class _Builder:
         except ValidationError as error:
             add_validation_problems(error, kind, raw, at, self._problems)
             return None
-        reject_boolean_numbers(held, choice, at, self._problems)
+        reject_disguised_numbers(held, choice, at, self._problems)
         return choice if valid else None
 
     def _options_class(self, raw: Any, at: KeyPath, registry: Registry[Any]) -> type[Options] | None:
@@ -299,5 +299,5 @@ class _Builder:
         except GossipRecError as error:  # the thing's own check already gives a message in the house form
             self._problems.add(at, str(error))
             return None
-        reject_boolean_numbers(raw, valid, at, self._problems)
+        reject_disguised_numbers(raw, valid, at, self._problems)
         return valid

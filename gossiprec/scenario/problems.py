@@ -15,10 +15,12 @@ from pydantic import BaseModel, ValidationError
 
 from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.base.options import RegisteredOptions
+from gossiprec.base.text import format_value
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 MOST_SHOWN = 50
+_NULL = "found null, "
 
 
 @dataclass(frozen=True, order=True)
@@ -96,9 +98,15 @@ class Problems:
         """
         located = sorted(self.with_origins(source_map), key=lambda problem: problem[2])
         lines = [
-            f"{origin}: {format_path(path)}{': ' if path else ''}{text}" for path, text, origin in located
+            (f"{origin}: {format_path(path)}{': ' if path else ''}", text) for path, text, origin in located
         ]
-        shortened = list(dict.fromkeys(lines))
+        explained = {
+            place for place, text in lines if not text.startswith(_NULL)
+        }  # what is unreadable became null
+        lines = [
+            (place, text) for place, text in lines if place not in explained or not text.startswith(_NULL)
+        ]
+        shortened = list(dict.fromkeys(place + text for place, text in lines))
         if len(shortened) > MOST_SHOWN:
             shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} more problems"]
         if shortened:
@@ -108,13 +116,6 @@ class Problems:
 def format_path(path: KeyPath) -> str:
     """Return `path` as it is typed in an override: ``observers.0.momentum``."""
     return ".".join(map(str, path))
-
-
-def format_value(value: Any, *, limit: int = 60) -> str:
-    """Return `value` in the notation of YAML, on one short line."""
-    words = {True: "true", False: "false", None: "null"}
-    text = words[value] if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -218,19 +219,22 @@ def unknown_key_message(
     return f"unknown key{near} (known: {', '.join(known) or 'none'})"
 
 
-def reject_boolean_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
-    """Refuse a `true`, `yes` or `on` that became the number 1 between `raw` and `valid`."""
-    if isinstance(raw, bool) and not isinstance(valid, bool):
+def reject_disguised_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
+    """Refuse a `true`, `yes` or `on` that became the number 1 between `raw` and `valid`, and a text such as 1_000."""
+    is_number = isinstance(valid, int | float) and not isinstance(valid, bool)
+    if (isinstance(raw, bool) and not isinstance(valid, bool)) or (
+        is_number and isinstance(raw, str) and "_" in raw
+    ):
         problems.add(
             at, f"found {format_value(raw)}, must be {_KIND.get(type(valid).__name__, 'something else')}"
         )
     elif isinstance(raw, dict):
         for key, value in raw.items():
             inner = valid.get(key) if isinstance(valid, Mapping) else getattr(valid, key, value)
-            reject_boolean_numbers(value, inner, (*at, key), problems)
+            reject_disguised_numbers(value, inner, (*at, key), problems)
     elif isinstance(raw, list) and isinstance(valid, (list, tuple)):
         for index, (value, inner) in enumerate(zip(raw, valid, strict=False)):
-            reject_boolean_numbers(value, inner, (*at, index), problems)
+            reject_disguised_numbers(value, inner, (*at, index), problems)
 
 
 def _key_path(entry: Any, raw: Any) -> KeyPath:

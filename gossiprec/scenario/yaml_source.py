@@ -21,9 +21,10 @@ import yaml
 
 from gossiprec.base.errors import MovedWarning, ScenarioError, did_you_mean
 from gossiprec.base.inputs import read_regular_file
-from gossiprec.base.plain_text import C_DUMPER, C_LOADER
+from gossiprec.base.plain_text import C_DUMPER, C_LOADER, DUMPER, LOADER
+from gossiprec.base.text import format_value
 from gossiprec.scenario.bundled import STUDIES, bundled_files, present_path_of
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_path, format_value
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_path
 
 STDIN = "-"
 """The path of standard input."""
@@ -98,7 +99,9 @@ def _read_bytes(raw: bytes, source: str, problems: Problems) -> SourceLayer:
     return read_yaml_text(text, source, problems)
 
 
-def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool = True) -> SourceLayer:
+def read_yaml_text(
+    text: str, source: str, problems: Problems, *, numbered: bool = True, at: KeyPath = ()
+) -> SourceLayer:
     """Read YAML `text`, naming `source` in messages.
 
     Parameters
@@ -111,6 +114,8 @@ def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool
         Receives repeated keys, foreign tags and similar faults; reading continues.
     numbered : bool
         Whether line numbers of `text` are useful to the user.
+    at : key path
+        Key path of the value in the scenario.
 
     Raises
     ------
@@ -118,19 +123,21 @@ def read_yaml_text(text: str, source: str, problems: Problems, *, numbered: bool
         If the text is not YAML, or empty, or too large or too deep.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         raise ScenarioError(_syntax_error(error, source, numbered)) from None
     except yaml.YAMLError as error:
         raise ScenarioError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
         raise ScenarioError(f"{source}: is nested too deeply") from None
-    return _read_node(node, source, problems, numbered=numbered)
+    return _read_node(node, source, problems, numbered=numbered, at=at)
 
 
-def _read_node(node: Any, source: str, problems: Problems, *, numbered: bool) -> SourceLayer:
+def _read_node(
+    node: Any, source: str, problems: Problems, *, numbered: bool, at: KeyPath = ()
+) -> SourceLayer:
     reader = _Reader(source, problems, numbered)
-    data = None if node is None else reader.value(node, ())
+    data = None if node is None else reader.value(node, at)
     return SourceLayer(data, Origin(source), reader.origins)
 
 
@@ -141,9 +148,9 @@ def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "
         node = yaml.compose(text, Loader=C_LOADER)
     except UnicodeError:  # half of a surrogate pair, which only the slow ones escape
         return read_yaml_text(
-            yaml.safe_dump(dict(mapping), sort_keys=False), source, problems, numbered=False
+            yaml.dump(dict(mapping), Dumper=DUMPER, sort_keys=False), source, problems, numbered=False
         )
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # Python prints no number of more than 4,300 digits
         raise ScenarioError(f"{source}: contains a value that YAML cannot represent: {error}") from None
     except RecursionError:
         raise ScenarioError(f"{source}: is nested too deeply") from None
@@ -176,7 +183,7 @@ class _Reader:
         self._problems = problems
         self._numbered = numbered
         self._visited = 0
-        self._scalars = yaml.constructor.SafeConstructor()
+        self._scalars = LOADER("")
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._visited += 1
@@ -237,20 +244,19 @@ class _Reader:
             self._visited = inner._visited
 
     def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:
+        complaint = f"the tag {format_value(node.tag)} is not allowed"
         if node.tag in _TEXT:
-            return node.value
-        if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS_AND_WORDS:
+            if "\0" not in node.value:
+                return node.value
+            complaint = f"found {format_value(node.value)}, must be text without the character \\0"
+        elif isinstance(node, yaml.ScalarNode) and node.tag in _NUMBERS_AND_WORDS:
             try:
                 return self._scalars.construct_object(node)
-            except (ValueError, KeyError, IndexError):  # `!!int x`, `0x`, or more digits than Python accepts
-                kind = node.tag.removeprefix(_TAG)
-                self._problems.add(
-                    path, f"{format_value(node.value)} is not a valid {kind}", origin=self._origin(node)
-                )
-                return None
-        self._problems.add(
-            path, f"the tag {format_value(node.tag)} is not allowed", origin=self._origin(node)
-        )
+            except ValueError as error:  # `!!int x`, 1:30, or too many digits
+                complaint = str(error)
+            except (KeyError, IndexError):  # `!!bool x`
+                complaint = f"found {format_value(node.value)}, must be a {node.tag.removeprefix(_TAG)}"
+        self._problems.add(path, complaint, origin=self._origin(node))
         return None
 
 
@@ -294,7 +300,7 @@ def _parsed(text: str, problems: Problems) -> Override | None:
     if not value.strip():
         return Override(keys, None, origin)
     try:
-        read = read_yaml_text(value, str(origin), problems, numbered=False)
+        read = read_yaml_text(value, str(origin), problems, numbered=False, at=keys)
     except ScenarioError as error:
         problems.add((), str(error).removeprefix(f"{origin}: "), origin=origin)
         return None

@@ -16,12 +16,14 @@ import yaml
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import did_you_mean
+from gossiprec.base.plain_text import DUMPER
 from gossiprec.base.rng import generator
+from gossiprec.base.text import format_value
 from gossiprec.measures.selectors import MeasureSelector
 from gossiprec.scenario.cross_checks import collect_size_problems
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.load import build_scenario
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_value
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap
 from gossiprec.scenario.yaml_source import Override, SourceLayer
 from gossiprec.study.run_hash import (
     SharedSimulation,
@@ -89,7 +91,9 @@ def value_label(value: Any) -> Label:
     """Return the label of a value in the table: the value itself, or its YAML on one line."""
     if isinstance(value, str | int | float) or value is None:
         return value
-    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True)
+    text = yaml.dump(
+        value, Dumper=DUMPER, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True
+    )
     return str(text).strip()
 
 

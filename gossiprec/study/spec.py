@@ -26,7 +26,7 @@ from gossiprec.scenario.problems import (
     add_validation_problems,
     format_path,
     format_value,
-    reject_boolean_numbers,
+    reject_disguised_numbers,
 )
 from gossiprec.scenario.schema import DIALECT, json_schema
 from gossiprec.scenario.yaml_source import SourceLayer, parse_overrides, read_file, read_mapping
@@ -506,9 +506,9 @@ def _typed(source: SourceLayer, problems: Problems) -> StudyFile | None:
         add_validation_problems(error, StudyFile, source.data, (), problems)
         return None
     for name, axis in file.axes.items():
-        reject_boolean_numbers(_but(source.data["axes"][name], "values"), axis, ("axes", name), problems)
+        reject_disguised_numbers(_but(source.data["axes"][name], "values"), axis, ("axes", name), problems)
     for key in ("seeds", "search"):
-        reject_boolean_numbers(_but(source.data.get(key), "list"), getattr(file, key), (key,), problems)
+        reject_disguised_numbers(_but(source.data.get(key), "list"), getattr(file, key), (key,), problems)
     return file
 
 

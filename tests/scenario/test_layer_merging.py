@@ -146,7 +146,7 @@ def test_an_override_that_mends_the_file_leaves_no_problem(load, minimal):
             "observers is a list with 1 entries, counted from 0; 'last' is not one",
         ),
         ("preset=full94", "preset: found 'full94', must be one of authors100, full943"),
-        ("training={eps: 1, eps: 2}", "eps: found twice"),
+        ("training={eps: 1, eps: 2}", "training.eps: found twice"),
     ],
 )
 def test_a_problem_with_an_override_names_the_override(load, minimal, override, expected):

@@ -89,7 +89,7 @@ def test_every_repeated_key_is_found_with_both_lines(load, minimal):
 
 def test_numbers_that_cannot_be_read_are_refused(load, minimal):
     assert "x.yaml:7: seed: " in message(load, minimal + "seed: " + "9" * 6000 + "\n")
-    assert "x.yaml:7: seed: 'x' is not a valid int" in message(load, minimal + "seed: !!int x\n")
+    assert "x.yaml:7: seed: found 'x', must be a whole number" in message(load, minimal + "seed: !!int x\n")
 
 
 def test_a_number_in_scientific_notation_needs_no_dot(load, minimal):

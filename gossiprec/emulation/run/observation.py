@@ -15,6 +15,7 @@ import numpy as np
 
 from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.base.registry import check_plugins_installed
+from gossiprec.base.text import format_value
 from gossiprec.compute.store.stored_versions import VersionReader
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.progress import Progress, read_clocks
@@ -25,7 +26,7 @@ from gossiprec.runs import Run, open_run, run_files
 from gossiprec.runs.manifest import file_faults, identify_results, read_manifest, write_manifest
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.load import read_source
-from gossiprec.scenario.problems import Problems, format_value
+from gossiprec.scenario.problems import Problems
 from gossiprec.scenario.registries import scenario_plugins
 from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions
 
