@@ -1,7 +1,7 @@
 r"""Text for people: values and names of any origin, made short and harmless for messages and terminals.
 
 A file from another person can hold text that moves the cursor, changes the title of a window or reverses the order of
-letters. Such characters are shown as escapes, as ``\x1b``.
+letters. Such characters are shown as escapes, as ``\u001b``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HARMFUL = re.compile(
     r"\u2028\u2029\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"  # lines, marks, halves of pairs, tags
 )
 _LINES = re.compile(r"[\n\t]")
-_LONG_WORD = re.compile(rf"[^\s/\\,;:|&=\"'`()\[\]{{}}<>]{{{LONGEST_NAME + 1},}}")
+_LONG_WORD = re.compile(rf"[^\s,;:|&=\"'`()\[\]{{}}<>]{{{LONGEST_NAME + 1},}}")
 
 
 def printable(text: object) -> str:
@@ -29,13 +29,18 @@ def printable(text: object) -> str:
 
 def short_name(name: object) -> str:
     """Return a name for people on one line, of at most :data:`LONGEST_NAME` characters; a longer one is cut."""
-    text = _LINES.sub(_escape, printable(name))
+    text = one_line(name)
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
+def one_line(text: object) -> str:
+    """Return text of :func:`printable` with line feeds and tabs as escapes."""
+    return _LINES.sub(_escape, printable(text))
+
+
 def shorten_words(text: object) -> str:
-    """Return text of :func:`printable` in which words longer than :data:`LONGEST_NAME` are cut."""
-    return _LONG_WORD.sub(lambda word: short_name(word[0]), printable(text))
+    """Return text of :func:`printable` in which words longer than :data:`LONGEST_NAME` are cut, except paths."""
+    return _LONG_WORD.sub(lambda word: word[0] if "/" in word[0] else short_name(word[0]), printable(text))
 
 
 def format_value(value: Any, *, limit: int = LONGEST_NUMBER) -> str:
@@ -52,4 +57,6 @@ def format_value(value: Any, *, limit: int = LONGEST_NUMBER) -> str:
 
 
 def _escape(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+    """Return a character as an escape that is also one of JSON, if it has four digits."""
+    code = ord(found[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

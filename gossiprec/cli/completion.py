@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from gossiprec.cli.terminal import echo
+
 RC_FILES = {"bash": ".bashrc", "zsh": ".zshrc", "fish": ".config/fish/completions/gossiprec.fish"}
 """The file below the home folder that each shell reads; for fish, the script itself."""
 
@@ -99,11 +101,11 @@ def completion(shell: str | None, prints: bool) -> None:
         )
     source = SHELLS[shell](click.Command("gossiprec"), {}, "gossiprec", "_GOSSIPREC_COMPLETE").source()
     if prints:
-        click.echo(source)
+        echo(source, whole=True)
         return
     for file in install(shell, source, Path.home()):
-        click.echo(f"{file}: written")
-    click.echo(f"next: open a new {shell}")
+        echo(f"{file}: written")
+    echo(f"next: open a new {shell}")
 
 
 def install(shell: str, source: str, home: Path) -> list[Path]:

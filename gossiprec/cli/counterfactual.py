@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from gossiprec.base.text import short_name
 from gossiprec.cli.options import (
     JSON,
     JSON_SUMMARY,
@@ -20,6 +21,7 @@ from gossiprec.cli.options import (
     is_id,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
+from gossiprec.cli.terminal import echo, make_console
 
 WITHOUT = click.option(
     "--without", "names", multiple=True, metavar="USER",
@@ -167,12 +169,11 @@ def unlearn(
 def _print_json(facts: Mapping[str, Any]) -> None:
     from gossiprec.runs.manifest import to_plain
 
-    click.echo(json.dumps(to_plain(facts), allow_nan=False))
+    echo(json.dumps(to_plain(facts), allow_nan=False), whole=True)
 
 
 def _print_table(title: str, columns: Mapping[str, Mapping[str, Any]]) -> None:
     """Print columns, by heading, that have the same keys."""
-    from rich.console import Console
     from rich.table import Table
 
     from gossiprec.cli.summary_text import WIDTH
@@ -183,5 +184,5 @@ def _print_table(title: str, columns: Mapping[str, Mapping[str, Any]]) -> None:
     for name in next(iter(columns.values())):
         values = (column[name] for column in columns.values())
         texts = (f"{value:.3g}" if isinstance(value, float) else f"{value:,}" for value in values)
-        table.add_row(name.replace("[", "\\["), *texts)
-    Console(highlight=False, width=WIDTH).print(table)
+        table.add_row(short_name(name), *texts)
+    make_console(width=WIDTH).print(table)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from gossiprec.cli.options import JSON, WholeNumber
+from gossiprec.cli.terminal import echo
 
 
 @click.group("data")
@@ -26,9 +27,9 @@ def list_() -> None:
     from gossiprec.scenario.registries import list_members
 
     for kind in ("datasets", "splits"):
-        click.echo(f"{kind}:")
+        echo(f"{kind}:")
         for line in format_members(list_members(kind)):
-            click.echo(f"  {line}")
+            echo(f"  {line}")
 
 
 @data.command()
@@ -115,7 +116,7 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
 
     stated = validate_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
     found = describe_parsed_file(DelimitedFile(stated))
-    click.echo(json.dumps(found) if as_json else "\n".join(_report(found)))
+    echo(json.dumps(found) if as_json else "\n".join(_report(found)), whole=as_json)
 
 
 @data.command()
@@ -151,7 +152,7 @@ def make(
     kind = DATASETS["synthetic"]
     dataset = kind(validate_options(kind.Options, stated, "dataset synthetic"))
     written = write_table(lambda: dataset.load(seed), out, delimiter=delimiter, overwrite=overwrite)
-    click.echo(f"{out}: {written} interactions")
+    echo(f"{out}: {written} interactions")
 
 
 def _options(path: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
@@ -201,7 +202,7 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(found))
+        echo(json.dumps(found), whole=True)
         return
     for key, value in found.items():
-        click.echo(f"{key:24} {value:.4f}" if isinstance(value, float) else f"{key:24} {value}")
+        echo(f"{key:24} {value:.4f}" if isinstance(value, float) else f"{key:24} {value}")

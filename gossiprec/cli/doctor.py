@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from gossiprec.cli.options import JSON
+from gossiprec.cli.terminal import echo
 
 MAIN_JOB_BYTES = 2_400 * 2**20
 """Memory of ``scenarios/rand_gossip.yaml``."""
@@ -32,13 +33,13 @@ def doctor(as_json: bool) -> None:
 
     facts = examine()
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2), whole=True)
         return
     for name, value in facts.items():
         if name != "advice":
-            click.echo(hang(f"{name:12} ", str(value), terminal_width()))
+            echo(hang(f"{name:12} ", str(value), terminal_width()))
     for advice in facts["advice"] or ["nothing to improve was found"]:
-        click.echo(hang(f"{'advice':12} ", advice, terminal_width()))
+        echo(hang(f"{'advice':12} ", advice, terminal_width()))
 
 
 def examine() -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 
 from gossiprec.cli.options import JSON, QUIET, WholeNumber, is_id
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
+from gossiprec.cli.terminal import echo, make_console
 
 
 def _read_coalitions(
@@ -70,11 +71,11 @@ def epsilon(
             from gossiprec.runs.manifest import to_plain
 
             facts = {"delta": found.delta, "reason": found.reason, "by_hops": found.table()}
-            click.echo(json.dumps(to_plain(facts), allow_nan=False))
+            echo(json.dumps(to_plain(facts), allow_nan=False), whole=True)
             return
         _print_table(found.table(), f"Epsilon towards an observer (delta {found.delta:g}), by hops")
         if found.reason:
-            click.echo(f"no linear bound: {found.reason}")
+            echo(f"no linear bound: {found.reason}")
 
 
 @click.command()
@@ -118,20 +119,19 @@ def audit(
             from gossiprec.runs.manifest import to_plain
 
             values = {**vars(found), "refuted": found.refuted, "power_note": found.power_note}
-            click.echo(json.dumps(to_plain(values), allow_nan=False))
+            echo(json.dumps(to_plain(values), allow_nan=False), whole=True)
         else:
-            click.echo(
+            echo(
                 f"unit {found.unit}, {found.updates} local updates, delta {found.delta:g}: claimed epsilon "
                 f"{found.claimed:.4g}, at least {found.lower:.3g} ({found.right} of {found.guesses} guesses right, "
                 f"{found.canaries} canaries){': refuted' if found.refuted else ''}"
             )
             if found.power_note is not None:
-                click.echo(f"note: {found.power_note}")
+                echo(f"note: {found.power_note}")
     context.exit(int(found.refuted))
 
 
 def _print_table(rows: list[dict[str, float]], title: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from gossiprec.cli.summary_text import WIDTH
@@ -141,4 +141,4 @@ def _print_table(rows: list[dict[str, float]], title: str) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.4g}" for value in row.values()))
-    Console(highlight=False, width=WIDTH).print(table)
+    make_console(width=WIDTH).print(table)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from gossiprec.cli.options import JSON, aligned, hang, terminal_width
+from gossiprec.cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +51,7 @@ def list(kind: str | None, name: str | None, as_json: bool) -> None:
         found, lines = _shipped(kind) if name is None else _text(bundled.get_bundled(kind, name))
     else:
         found, lines = _kinds() if kind is None else _members(kind) if name is None else _member(kind, name)
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines))
+    echo(json.dumps(found, indent=2) if as_json else "\n".join(lines), whole=as_json)
 
 
 def _kinds() -> Output:
@@ -59,7 +60,7 @@ def _kinds() -> Output:
     from gossiprec.scenario.registries import KINDS, get_registry, unknown_plugin_groups
 
     for stray in unknown_plugin_groups():
-        click.echo(f"note: {stray}", err=True)
+        echo(f"note: {stray}", err=True)
     known = {kind: [*get_registry(kind)] for kind in KINDS} | {
         kind: [*bundled_files(kind)] for kind in SHIPPED
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli.options import JSON, REPLACE, SAFE_CSV, WholeNumber
+from gossiprec.cli.terminal import PrintableOutput, echo
 from gossiprec.streams import silence
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
 
     found = read_log(log_path(source))
     kinds = [kind] if kind else list(found.kinds)
-    lines = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
+    lines = csv.writer(PrintableOutput(), delimiter="\t", lineterminator="\n")
     try:
         lines.writerows([f"#{name}", *column_names(found.schema[name])] for name in kinds)
         for rows in iter_rows_by_time(found, kinds, limit):
@@ -48,7 +49,7 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
     except BrokenPipeError:  # the reader closed the pipe, as `head` does; silence the flush at exit too
         silence(sys.stdout.fileno())
     if found.damage:
-        click.echo(f"{found.path}: {found.damage}", err=True)
+        echo(f"{found.path}: {found.damage}", err=True)
 
 
 @log.command()
@@ -73,7 +74,7 @@ def stats(source: Path, as_json: bool) -> None:
         "rows": found.rows,
         "times": {kind: spans.get(kind) for kind in found.kinds},
     }
-    click.echo(json.dumps(facts, indent=2) if as_json else _stats_text(facts))
+    echo(json.dumps(facts, indent=2) if as_json else _stats_text(facts), whole=as_json)
 
 
 @log.command()
@@ -95,13 +96,13 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
         "run": str(found.run) if found.run else None,
     }
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2), whole=True)
     else:
-        click.echo(found)
+        echo(found)
         for fault in found.faults[0 if found.damage else 1 :]:
-            click.echo(f"  also: {fault}")
+            echo(f"  also: {fault}")
         for kind, time in found.last_times.items():
-            click.echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
+            echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
         _print_rows_after_damage(found)
     context.exit(0 if found.complete else 2)
 
@@ -120,12 +121,12 @@ def _print_rows_after_damage(found: LogVerification) -> None:
     """Print the rows that are left after the damage."""
     for kind, rows in found.rows_after.items():
         if rows:
-            click.echo(f"  after the damage, in whole chunks: {rows:>10} {kind} rows")
+            echo(f"  after the damage, in whole chunks: {rows:>10} {kind} rows")
     for kind, rows in (found.rows_lost or {}).items():
         if rows > 0:
-            click.echo(f"  lost: {rows:>14} {kind} rows")
+            echo(f"  lost: {rows:>14} {kind} rows")
         if rows < 0:
-            click.echo(f"  too many: {-rows:>10} {kind} rows")
+            echo(f"  too many: {-rows:>10} {kind} rows")
 
 
 @log.command()
@@ -151,9 +152,9 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
         raise LogError(f"{out} exists; choose another name, or pass --overwrite")
     found = read_log(log_path(source))
     (_write_parquet if out.suffix == ".parquet" else _write_csv)(found, kind, out)
-    click.echo(f"{out}: {found.rows[kind]} {kind} rows")
+    echo(f"{out}: {found.rows[kind]} {kind} rows")
     if found.damage:
-        click.echo(f"{found.path}: {found.damage}", err=True)
+        echo(f"{found.path}: {found.damage}", err=True)
 
 
 def _write_csv(found: EventLog, kind: str, out: Path) -> None:

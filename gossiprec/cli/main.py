@@ -15,7 +15,9 @@ import click
 
 from gossiprec.base.errors import GossipRecError, MovedWarning, describe_os_error, did_you_mean
 from gossiprec.base.portable import NotPortableError, portable_environment
+from gossiprec.base.text import printable
 from gossiprec.cli import INTERRUPTED
+from gossiprec.cli.terminal import echo, show_error
 from gossiprec.streams import is_unread, silence
 from gossiprec.version import __version__
 
@@ -152,7 +154,7 @@ def exit_code(
     except click.Abort:  # click raises this for Ctrl-C
         return _failed("interrupted", INTERRUPTED)
     except click.ClickException as error:
-        error.show()
+        show_error(error)
         return error.exit_code
     except NotPortableError as error:
         if may_restart:
@@ -188,9 +190,9 @@ def _moves_as_notes() -> Iterator[None]:
     ) -> None:
         if issubclass(category, MovedWarning):
             if _RESTARTED not in os.environ:
-                click.echo(f"note: {message}", err=True)
+                echo(f"note: {message}", err=True)
         else:
-            show(message, category, filename, lineno, file, line)
+            show(printable(message), category, filename, lineno, file, line)
 
     warnings.showwarning = note
     try:
@@ -215,7 +217,7 @@ def _as_error(message: str) -> str:
 def _failed(message: str, code: int) -> int:
     if os.environ.get("GOSSIPREC_DEBUG", "0") not in ("", "0"):
         traceback.print_exc()
-    click.echo(message, err=True)
+    echo(message, err=True)
     return code
 
 

@@ -9,6 +9,7 @@ import click
 
 from gossiprec.cli.options import JSON_SUMMARY, QUIET, THREADS
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
+from gossiprec.cli.terminal import echo
 
 NOTE = "* observed after the run: the replay has the same digest and the same metrics as the run."
 STORED = "Models were read from the stored versions of the run, not trained again."
@@ -60,15 +61,15 @@ def observe(
     summary = found.summary or {}
     with ignore_closed_pipe():
         if as_json:
-            click.echo(json.dumps({**summary, "run": str(found.path)}))
+            echo(json.dumps({**summary, "run": str(found.path)}), whole=True)
             return
         old = open_run(run).summary or {}
-        click.echo(summary_text.format_header(summary))
+        echo(summary_text.format_header(summary))
         new = [name for name in summary["utility"] if name not in old["utility"]]
         rows = {"new measures": ", ".join(new) or "none"}
         print_summary_tables({**summary, **summary_text.mark_later_results(old, summary)})
-        click.echo(f"{NOTE} {STORED}" if found.manifest.get("stored_versions") else NOTE)
+        echo(f"{NOTE} {STORED}" if found.manifest.get("stored_versions") else NOTE)
         rows |= {"wall time": f"{summary['wall_seconds']:,.1f} s (the run: {old['wall_seconds']:,.1f} s)"}
-        click.echo(summary_text.format_rows({**rows, "files": str(found.path)}))
+        echo(summary_text.format_rows({**rows, "files": str(found.path)}))
         if noted := summary_text.format_notes(summary):
-            click.echo(noted)
+            echo(noted)

@@ -18,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gossiprec.base.text import format_value
+from gossiprec.cli.terminal import echo, make_console
 
 Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]
@@ -197,7 +198,7 @@ def hang(head: str, text: str, width: int | None) -> str:
 
 def print_note(text: str) -> None:
     """Print a sentence, wrapped at words if the terminal is narrower."""
-    click.echo(hang("", text, terminal_width()))
+    echo(hang("", text, terminal_width()))
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> Iterator[str]:
@@ -219,9 +220,8 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows of cells, the headings first; cells wrap if the terminal is narrower."""
     width = terminal_width()
     if width is None or fits(rows):
-        click.echo("\n".join(aligned(rows)))
+        echo("\n".join(aligned(rows)))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
@@ -230,4 +230,4 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         table.add_column(cells[0], overflow="fold", no_wrap=place == 0 and is_narrow)
     for row in rows[1:]:
         table.add_row(*row)
-    Console(highlight=False, markup=False, width=width).print(table)
+    make_console(width=width).print(table)

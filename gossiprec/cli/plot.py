@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gossiprec.cli.options import SAFE_CSV, Number
+from gossiprec.cli.terminal import echo
 
 Command = Callable[..., None]
 
@@ -70,7 +71,7 @@ def _looks(command: Command) -> Command:
 
 
 def _say_crowded(n_panels: int) -> None:
-    click.echo(
+    echo(
         f"note: {n_panels} panels; select fewer with --observer, --relevance and --momentum (for a study: "
         "--y and --where)",
         err=True,
@@ -122,7 +123,7 @@ def _of_attacks(command: Command) -> Command:
 def _draw(figure: str, *what: Any, **choice: Any) -> None:
     """Import the module of a figure, draw the figure, and print the paths of its files."""
     for path in importlib.import_module(f"gossiprec.figures.{figure}").draw(*what, **choice):
-        click.echo(path)
+        echo(path, whole=True)
 
 
 @plot.command()

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
 
-import click
-
+from gossiprec.base.text import one_line, short_name
+from gossiprec.cli.terminal import echo, make_console
 from gossiprec.streams import is_unread, silence
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        from rich.console import Console
-
-        console = Console(stderr=True)
+        console = make_console(stderr=True)
         bar = RunProgressBar(console)
         with live_display(console, bar.renderable):
             yield bar
@@ -101,7 +99,7 @@ class ProgressLines:
 
     def phase(self, text: str) -> None:
         """Print the phase."""
-        click.echo(f"{text} ...", err=True)
+        echo(f"{text} ...", err=True)
         self._due = time.monotonic() + self._every_s
 
     def tick(self, status: Status) -> None:
@@ -109,11 +107,11 @@ class ProgressLines:
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + self._every_s
-        click.echo(", ".join([_share(status), *format_status(status), format_time_left(status)]), err=True)
+        echo(", ".join([_share(status), *format_status(status), format_time_left(status)]), err=True)
 
     def note(self, text: str) -> None:
         """Print the note."""
-        click.echo(f"note: {text}", err=True)
+        echo(f"note: {text}", err=True)
 
 
 class RunProgressBar:
@@ -123,7 +121,7 @@ class RunProgressBar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[share]}"),
             TimeElapsedColumn(),
@@ -136,7 +134,7 @@ class RunProgressBar:
 
     def phase(self, text: str) -> None:
         """Show the phase; its duration is unknown."""
-        self._bar.update(self._task, description=f"{text} ...", total=None, share="", left="")
+        self._bar.update(self._task, description=f"{one_line(text)} ...", total=None, share="", left="")
         self._facts = ""
 
     def tick(self, status: Status) -> None:
@@ -152,14 +150,14 @@ class RunProgressBar:
 
     def note(self, text: str) -> None:
         """Print the note above the bar."""
-        self._bar.console.print(f"note: {text}", highlight=False, markup=False)
+        self._bar.console.print(f"note: {text}")
 
     def renderable(self) -> RenderableType:
         """Return the present content of the display."""
         from rich.console import Group
         from rich.text import Text
 
-        return Group(self._bar, Text(self._facts, no_wrap=True, overflow="ellipsis"))
+        return Group(self._bar, Text(one_line(self._facts), no_wrap=True, overflow="ellipsis"))
 
 
 STUDY_LINE_EVERY_S = 2.0
@@ -252,7 +250,7 @@ class StudyProgressLines(StudyProgressState):
             return
         self._due = time.monotonic() + STUDY_LINE_EVERY_S
         now = f"; now {'; '.join(self.describe_running())}" if self.running else ""
-        click.echo(f"{', '.join(self.describe_progress())}; last {self.last}{now}", err=True)
+        echo(f"{', '.join(self.describe_progress())}; last {self.last}{now}", err=True)
 
 
 class StudyProgressBar(StudyProgressState):
@@ -269,7 +267,7 @@ class StudyProgressBar(StudyProgressState):
             *self.describe_running(),
             *([f"last {self.last}"] if self.last else []),
         ]
-        lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in texts]
+        lines = [Text(one_line(text), no_wrap=True, overflow="ellipsis") for text in texts]
         return Group(ProgressBar(total=max(self.total, 1), completed=self.n_done), *lines)
 
 
@@ -281,10 +279,8 @@ def study_progress_display(
     if quiet:
         yield StudyProgressState(name)
     elif sys.stderr.isatty():
-        from rich.console import Console
-
         bar = StudyProgressBar(name, left)
-        with live_display(Console(stderr=True), bar.renderable):
+        with live_display(make_console(stderr=True), bar.renderable):
             yield bar
     else:
         yield StudyProgressLines(name, left)
@@ -302,11 +298,11 @@ def means_table(table: StudyTable) -> Table:
     means = tabulate_means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
     found = plain_table(gap=2)
     for name in means.axes:
-        found.add_column(name, vertical="bottom", overflow="fold")
+        found.add_column(short_name(name), vertical="bottom", overflow="fold")
     for heading in means.headings:
         found.add_column(heading, justify="right", vertical="bottom")
     for row in means.rows:
-        found.add_row(*row)
+        found.add_row(*map(short_name, row))
     return found
 
 

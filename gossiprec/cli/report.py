@@ -10,6 +10,7 @@ import click
 
 from gossiprec.base.errors import LogError
 from gossiprec.cli.options import Number
+from gossiprec.cli.terminal import echo
 
 
 @click.command()
@@ -57,7 +58,7 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None, wit
         _write_pages_of_runs(folders)
     in_progress = watch is not None and is_in_progress(folders)
     write_report(folders, path, reload_s=watch if in_progress else None)
-    click.echo(path)
+    echo(path, whole=True)
     while in_progress and watch is not None:
         time.sleep(watch)
         in_progress = is_in_progress(folders)
@@ -71,7 +72,7 @@ def _write_pages_of_runs(folders: Iterable[Path]) -> None:
     runs = [path.parent for folder in folders for path in sorted(folder.glob("runs/*/summary.json"))]
     late = [run for run in runs if _is_older(run / "report.html", run / "summary.json")]
     for number, run in enumerate(late, 1):
-        click.echo(f"page {number} of {len(late)}: {run / 'report.html'}", err=True)
+        echo(f"page {number} of {len(late)}: {run / 'report.html'}", err=True)
         write_report([run], run / "report.html")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gossiprec.base.text import one_line, short_name
 from gossiprec.cli.options import (
     JSON,
     JSON_SUMMARY,
@@ -24,6 +25,7 @@ from gossiprec.cli.options import (
     print_table,
 )
 from gossiprec.cli.progress import ignore_closed_pipe
+from gossiprec.cli.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +90,7 @@ def runs(
             facts = [
                 {"run": str(row.path), **row.facts, **row.results, "scenario": row.scenario} for row in rows
             ]
-            click.echo(json.dumps(facts, default=str))
+            echo(json.dumps(facts, default=str), whole=True)
         else:
             _print_list(rows, keys, len(found), requested=bool(columns))
 
@@ -102,27 +104,27 @@ def _print_list(rows: Sequence[RunRow], keys: Sequence[str], n_found: int, *, re
         count += f" of {n_found:,}"
     values = {name: {str(row.facts[name]) for row in rows} for name in FACTS}
     same = [name for name in ("name", "seed", "status") if len(rows) > 1 and len(values[name]) == 1]
-    common = ", ".join(f"{name} {rows[0].facts[name]}" for name in same)
-    click.echo(f"{count}{f'; in all: {common}' if common else ''}")
+    common = ", ".join(f"{name} {short_name(rows[0].facts[name])}" for name in same)
+    echo(f"{count}{f'; in all: {common}' if common else ''}")
     if not rows:
         return
     heads = [name for name in FACTS if name not in same and values[name] != {"None"}]
 
     def table(shown: Sequence[str]) -> list[list[str]]:
-        cells = ([str(row.path), *(_cell(row.value(name)) for name in (*heads, *shown))] for row in rows)
-        return [["run", *heads, *shown], *cells]
+        cells = ([one_line(row.path), *(_cell(row.value(name)) for name in (*heads, *shown))] for row in rows)
+        return [["run", *map(short_name, (*heads, *shown))], *cells]
 
     shown = list(keys[:MOST_COLUMNS])
     while shown and not requested and not fits(table(shown)):
         shown.pop()
     print_table(table(shown))
     if len(keys) > len(shown):
-        rest = ", ".join(keys[len(shown) : len(shown) + 10])
+        rest = ", ".join(map(short_name, keys[len(shown) : len(shown) + 10]))
         print_note(f"{len(keys) - len(shown)} more keys differ; show them with --column: {rest}")
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else short_name(value)
 
 
 @click.command()
@@ -141,11 +143,8 @@ def diff(run: Path, other: Path, as_json: bool) -> None:
     found = compare_runs(open_run(run), open_run(other))
     with ignore_closed_pipe():
         if as_json:
-            click.echo(
-                json.dumps(
-                    {part: {k: list(v) for k, v in of.items()} for part, of in found.items()}, default=str
-                )
-            )
+            facts = {part: {k: list(v) for k, v in of.items()} for part, of in found.items()}
+            echo(json.dumps(facts, default=str), whole=True)
         else:
             _print_diff(run, other, found)
 
@@ -153,11 +152,15 @@ def diff(run: Path, other: Path, as_json: bool) -> None:
 def _print_diff(run: Path, other: Path, found: Mapping[str, Mapping[str, tuple[Any, Any]]]) -> None:
     for part, differing in found.items():
         if not differing:
-            click.echo(f"{part}: the same")
+            echo(f"{part}: the same")
             continue
-        click.echo(f"{part}:")
-        rows = [[f"  {key}", *map(_cell, both), _change(*both)] for key, both in differing.items()]
-        print_table([["", str(run), str(other), "change" if any(row[-1] for row in rows) else ""], *rows])
+        echo(f"{part}:")
+        rows = [
+            [f"  {short_name(key)}", *map(_cell, both), _change(*both)] for key, both in differing.items()
+        ]
+        print_table(
+            [["", one_line(run), one_line(other), "change" if any(row[-1] for row in rows) else ""], *rows]
+        )
 
 
 @click.command()
@@ -202,7 +205,7 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
     found = compare_groups(families, metrics)
     with ignore_closed_pipe():
         if as_json:
-            click.echo(json.dumps([vars(test) for test in found]))
+            echo(json.dumps([vars(test) for test in found]), whole=True)
         else:
             _print_tests(found)
 
@@ -213,11 +216,11 @@ def _print_tests(found: Sequence[PairedTest]) -> None:
 
     for place, reference in enumerate(dict.fromkeys(test.reference for test in found)):
         if place:
-            click.echo()
+            echo()
         rows = [
             [
                 *(
-                    test.run,
+                    one_line(test.run),
                     _directed(test.metric),
                     f"{test.n:,}",
                     test.unit,
@@ -230,7 +233,7 @@ def _print_tests(found: Sequence[PairedTest]) -> None:
             for test in found
             if test.reference == reference
         ]
-        head = ["run", "metric", "n", "over", "mean", f"of {reference}", "difference"]
+        head = ["run", "metric", "n", "over", "mean", f"of {one_line(reference)}", "difference"]
         print_table([[*head, "95 % interval", "p", "p by Holm"], *rows])
     by_seed = any(test.unit == "seeds" for test in found)
     print_note(
@@ -244,11 +247,12 @@ def _directed(metric: str) -> str:
     """Return the name of a metric, with its direction if a lower value is better."""
     from gossiprec.measures.direction import better_sign
 
-    return f"{metric} (lower is better)" if better_sign(metric) < 0 else metric
+    name = short_name(metric)
+    return f"{name} (lower is better)" if better_sign(metric) < 0 else name
 
 
 def _note(text: str) -> None:
-    click.echo(f"note: {text}", err=True)
+    echo(f"note: {text}", err=True)
 
 
 def _families_of_study(folder: Path) -> list[list[Group]]:

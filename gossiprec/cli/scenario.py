@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from gossiprec.cli.options import SET, complete_files
+from gossiprec.cli.terminal import echo
 
 
 @click.group()
@@ -30,9 +31,9 @@ def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, 
             loaded = load_scenario(file, overrides)
         except ScenarioError as error:
             failed = True
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
         else:
-            click.echo(f"{file}: ok ({loaded.name}: {loaded.protocol.name} on {loaded.dataset.name})")
+            echo(f"{file}: ok ({loaded.name}: {loaded.protocol.name} on {loaded.dataset.name})")
     if failed:
         context.exit(ScenarioError.exit_code)
 
@@ -56,9 +57,9 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     before, key, protocol = text.partition("\nprotocol:\n")
     for option, remark in loaded.protocol.options.remarks().items():
         protocol = re.sub(rf"^  {option}: .*", rf"\g<0>  # {remark}", protocol, count=1, flags=re.MULTILINE)
-    click.echo(before + key + protocol, nl=False)
+    echo(before + key + protocol, nl=False, whole=True)
     for note in describe_ineffective_options(loaded):
-        click.echo(f"# note: {note}")
+        echo(f"# note: {note}")
 
 
 @scenario.command()
@@ -82,7 +83,7 @@ def schema(out: Path | None, study: bool, refer: bool) -> None:
 
     text = json.dumps(study_schema(refers=refer) if study else json_schema(), indent=2) + "\n"
     if out is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False, whole=True)
         return
     try:
         out.write_text(text, encoding="utf-8")
@@ -115,11 +116,9 @@ def init(name: str, force: bool) -> None:
 
     one = get_bundled(None, name)
     for file, is_new in write_bundled(one, Path(), force=force).items():
-        click.echo(f"{file}: {'written' if is_new else 'already exists, unchanged'}")
+        echo(f"{file}: {'written' if is_new else 'already exists, unchanged'}")
     command = "study" if one.kind == STUDIES else "simulate"
     if one.required_data is not None:
         dataset, path, key = one.required_data
-        click.echo(
-            f"this scenario reads {dataset} from {path}; to use another path: --set dataset.{key}=PATH"
-        )
-    click.echo(f"next: gossiprec {command} {one.file}")
+        echo(f"this scenario reads {dataset} from {path}; to use another path: --set dataset.{key}=PATH")
+    echo(f"next: gossiprec {command} {one.file}")

@@ -29,6 +29,7 @@ from gossiprec.cli.options import (
     complete_files,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
+from gossiprec.cli.terminal import echo, make_console
 
 if TYPE_CHECKING:
     from gossiprec.runs import Run
@@ -94,7 +95,7 @@ def simulate(
 
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
     for note in () if output.quiet else describe_ineffective_options(loaded):
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if output.dry_run:
         from gossiprec.emulation.run.tracker_dispatch import tracker_factories
@@ -153,9 +154,8 @@ def _print_estimate(scenario: Scenario, path: Path, output: SimulateOptions) -> 
         facts["disk_mib"] = {part: size / summary_text.MIB for part, size in estimate.disk_bytes.items()}
         facts["disk_free_mib"] = free_bytes(estimate.disk_folder) / summary_text.MIB
         facts["disk_folder"] = str(estimate.disk_folder)
-    click.echo(
-        json.dumps(facts) if output.as_json else summary_text.format_estimate(facts, scenario.observers)
-    )
+    text = json.dumps(facts) if output.as_json else summary_text.format_estimate(facts, scenario.observers)
+    echo(text, whole=output.as_json)
     estimate.check_fits()
 
 
@@ -183,60 +183,56 @@ def _print_results(run: Run, *, as_json: bool) -> None:
 
     summary = run.summary or {}
     if as_json:
-        click.echo(json.dumps({**summary, "run": str(run.path)}))
+        echo(json.dumps({**summary, "run": str(run.path)}), whole=True)
         return
-    click.echo(summary_text.format_header(summary))
+    echo(summary_text.format_header(summary))
     print_summary_tables(summary)
-    click.echo(summary_text.format_footer(summary, run.path))
+    echo(summary_text.format_footer(summary, run.path))
     if noted := summary_text.format_notes(summary):
-        click.echo(noted)
+        echo(noted)
 
 
 def print_summary_tables(summary: Mapping[str, Any]) -> None:
     """Print the tables of groups, attacks and findings of a summary."""
-    from rich.console import Console
-
     from gossiprec.cli import summary_text
 
-    console = Console(
-        highlight=False, width=None if sys.stdout.isatty() else summary_text.WIDTH
-    )  # None for the run's own
+    console = make_console(width=None if sys.stdout.isatty() else summary_text.WIDTH)
     if summary.get("by_activity"):
-        click.echo()
+        echo()
         console.print(summary_text.activity_table(summary["by_activity"]))
         if not summary["attacks"]:
-            click.echo()
+            echo()
     if summary.get("groups"):
-        click.echo()
+        echo()
         console.print(summary_text.group_table(summary["groups"]))
         if not summary["attacks"]:
-            click.echo()
+            echo()
     if summary["attacks"]:
-        click.echo()
+        echo()
         console.print(summary_text.attack_table(summary["attacks"]))
         notes = filter(None, (summary_text.ATTACK_NOTE, summary_text.tie_note(summary["attacks"])))
-        click.echo("\n".join(notes) + "\n")
+        echo("\n".join(notes) + "\n")
     if summary.get("findings"):
         if not summary["attacks"]:
-            click.echo()
+            echo()
         for table in summary_text.finding_tables(summary["findings"]):
             console.print(table)
-        click.echo()
+        echo()
 
 
 def _say_interrupted(run: Run) -> None:
     from gossiprec.runs.checkpoints import CheckpointFolder
 
     summary = run.summary or {}
-    click.echo(
+    echo(
         f"interrupted at virtual time {summary['virtual_time']:.1f} after {summary['node_updates']:,} local "
         f"epochs; log, metrics and attack results up to this point are complete in {run.path}",
         err=True,
     )
     if CheckpointFolder(run.path).newest_first():
-        click.echo(f"resume with: gossiprec resume {quote(str(run.path))}", err=True)
+        echo(f"resume with: gossiprec resume {quote(str(run.path))}", err=True)
     else:
-        click.echo(
+        echo(
             f"no checkpoint was written; start over with: gossiprec resume {quote(str(run.path))} "
             "--from-start",
             err=True,
@@ -259,15 +255,15 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
                 drawn += attack_cdf.draw([run], run.path / "cdf")
             drawn += curves.draw([run], run.path / "curves")
     except LogError as error:
-        click.echo(f"note: no figures: {error}", err=True)
+        echo(f"note: no figures: {error}", err=True)
     except KeyboardInterrupt:
-        click.echo(
+        echo(
             f"note: figures skipped; draw them with: gossiprec plot curves {quote(str(run.path))}", err=True
         )
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
         with ignore_closed_pipe():
-            click.echo(summary_text.format_rows({"figures": ", ".join(pictures)}))
+            echo(summary_text.format_rows({"figures": ", ".join(pictures)}))
 
 
 @click.command()
@@ -314,7 +310,7 @@ def resume(
 
     if open_run(run).manifest["status"] == "complete":
         resume_run(run)  # it may have left files if it was killed at its very end
-        click.echo(f"{run} is complete: there is nothing to resume")
+        echo(f"{run} is complete: there is nothing to resume")
         return
     with progress_display(quiet=output.quiet) as progress:
         done = resume_run(
@@ -353,12 +349,12 @@ def replay(context: click.Context, /, run: Path, threads: int | None, as_json: b
         found = run_again(run, threads=threads, progress=progress)
     if as_json:
         facts = {**vars(found), "path": str(found.path), "confirmed": found.confirmed}
-        click.echo(json.dumps(facts, indent=2))
+        echo(json.dumps(facts, indent=2), whole=True)
     else:
         for line in found.elsewhere:
-            click.echo(f"changed since the run: {line}")
+            echo(f"changed since the run: {line}")
         verdict = (
             f"confirmed, digest {found.digest}" if found.confirmed else f"not confirmed: {found.difference}"
         )
-        click.echo(f"{found.path}: {verdict} (up to virtual time {found.upto:g})")
+        echo(f"{found.path}: {verdict} (up to virtual time {found.upto:g})")
     context.exit(0 if found.confirmed else DIFFERS)

@@ -25,6 +25,7 @@ from gossiprec.cli.options import (
     collect_options,
     complete_settings,
 )
+from gossiprec.cli.terminal import echo, make_console
 
 if TYPE_CHECKING:
     from gossiprec.cli.progress import StudyProgressState
@@ -196,27 +197,27 @@ def _search(study: LoadedStudy, options: StudyOptions, limit: int | None) -> int
     folder.check(study.name)
     plan = make_plan(study)
     stale_runs = _stale_runs(options)
-    note = (lambda text: None) if options.quiet else functools.partial(click.echo, err=True)
+    note = (lambda text: None) if options.quiet else functools.partial(echo, err=True)
     search = Search(study, folder, stale_runs=stale_runs, limit=limit, note=note)
     aim = "highest" if search.result.maximize else "lowest"
     if better_sign(read_measure(search.result.objective).name) == (-1 if aim == "highest" else 1):
-        click.echo(f"note: looking for the {aim} {search.result.objective}, the worst for users", err=True)
+        echo(f"note: looking for the {aim} {search.result.objective}, the worst for users", err=True)
     per_trial = max(1, len(plan.variants) // 2)
-    click.echo(f"{study.name}: {search.n_trials} trials, {per_trial} runs each", err=not options.dry_run)
+    echo(f"{study.name}: {search.n_trials} trials, {per_trial} runs each", err=not options.dry_run)
     if options.dry_run:
         return 0
     try:
         with folder.locked(study.name), sigterm_as_interrupt():
             result = search.run()
     except KeyboardInterrupt:
-        click.echo(
+        echo(
             f"interrupted after {len(search.result.trials)} trials; run the same command to continue",
             err=True,
         )
         return INTERRUPTED
     for line in (*describe_result(result), str(folder.path / CSV)):
-        click.echo(line)
-    click.echo(f"page: gossiprec report {quote(str(folder.path))}")
+        echo(line)
+    echo(f"page: gossiprec report {quote(str(folder.path))}")
     return 0 if result.best else 1
 
 
@@ -251,7 +252,7 @@ def run_study(plan: StudyPlan, options: StudyOptions) -> StudyOutcome:
         _print_estimate(runner, stale_runs, options)
         return runner.outcome
     runner.check_target()
-    click.echo(describe_plan_size(plan), err=True)
+    echo(describe_plan_size(plan), err=True)
     with folder.locked(plan.study.name):
         todo = runner.find_unfinished(stale_runs=stale_runs)
         outcome = _run_simulations(runner, todo, options)
@@ -278,7 +279,7 @@ def _run_simulations(
             return runner.carry_out(todo, start, tally)
     except KeyboardInterrupt:
         outcome, path = runner.outcome, runner.folder.path
-        click.echo(
+        echo(
             f"interrupted: {outcome.kept + outcome.made} of {runner.record.n_simulations} runs are finished, "
             f"and their rows are in {path / 'table.csv'}; run the same command to continue",
             err=True,
@@ -327,7 +328,7 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, options: StudyOp
 
     plan = runner.plan
     todo = {simulation.hash for simulation in runner.find_unfinished(stale_runs=stale_runs)}
-    click.echo(describe_plan_size(plan))
+    echo(describe_plan_size(plan))
     estimates = estimate_runs(plan.simulations)
     if options.calibrate:
         from gossiprec.cli.progress import progress_display
@@ -349,18 +350,18 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, options: StudyOp
         disk = sum(on_disk.disk_bytes.values()) / 2**20
         files = f" and {disk:,.0f} MiB of disk in {on_disk.disk_folder}" if disk else ""
         most = "at most " if largest.count_accuracy == "at most" else ""
-        click.echo(
+        echo(
             f"largest: {most}{largest.sizes['node_updates']:,} local epochs of {largest.sizes['executor']}, about "
             f"{memory:,.0f} MiB{files}; {at_a_time} run in parallel"
         )
-        click.echo(f"time: {_time_of([possible[hash_] for hash_ in todo if hash_ in possible], at_a_time)}")
-    click.echo(f"to run: {len(todo)}, already finished: {runner.outcome.kept}, folder: {runner.folder.path}")
+        echo(f"time: {_time_of([possible[hash_] for hash_ in todo if hash_ in possible], at_a_time)}")
+    echo(f"to run: {len(todo)}, already finished: {runner.outcome.kept}, folder: {runner.folder.path}")
     for simulation in plan.simulations:
         how = "to run" if simulation.hash in todo else "finished"
         found = estimates[simulation.hash]
         why = f": would fail: {found}" if isinstance(found, GossipRecError) else ""
         for label in runner.record.variant_labels(simulation.hash):
-            click.echo(f"  {simulation.hash}  {how:8}  {label}{why}")
+            echo(f"  {simulation.hash}  {how:8}  {label}{why}")
     if largest is not None:
         largest.check_fits()
 
@@ -387,25 +388,21 @@ def _time_of(possible: list[RunEstimate], at_a_time: int) -> str:
 
 def _print_means(folder: Path) -> None:
     """Print the means, and the commands to look further."""
-    from rich.console import Console
-
     from gossiprec.cli import summary_text
     from gossiprec.cli.progress import format_table_note, means_table
     from gossiprec.figures.study.table_reader import read_study
 
     table = read_study(folder, or_empty=True)
     if table.values:
-        click.echo()
-        Console(highlight=False, width=None if sys.stdout.isatty() else summary_text.WIDTH).print(
-            means_table(table)
-        )
-    click.echo(format_table_note(table, folder))
+        echo()
+        make_console(width=None if sys.stdout.isatty() else summary_text.WIDTH).print(means_table(table))
+    echo(format_table_note(table, folder))
 
 
 def _close(runner: StudyRunner, outcome: StudyOutcome) -> None:
     """Print the finished and failed runs, and the path of the table."""
     path = runner.folder.path
-    click.echo(
+    echo(
         f"{outcome.made} runs finished in {outcome.seconds:,.1f} s, {outcome.kept} already finished, "
         f"{len(outcome.failed)} failed",
         err=True,
@@ -415,11 +412,11 @@ def _close(runner: StudyRunner, outcome: StudyOutcome) -> None:
         by_problem.setdefault(done.problem, []).extend(runner.record.variant_labels(hash_))
     for problem, labels in by_problem.items():
         more = f" (and {len(labels) - 1} more)" if len(labels) > 1 else ""
-        click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)
+        echo(f"failed: {labels[0]}{more}: {problem}", err=True)
     for note, hashes in outcome.notes.items():
         more = f" (and {len(hashes) - 1} more)" if len(hashes) > 1 else ""
-        click.echo(f"note: {runner.record.variant_labels(hashes[0])[0]}{more}: {note}", err=True)
+        echo(f"note: {runner.record.variant_labels(hashes[0])[0]}{more}: {note}", err=True)
     if outcome.failed:
-        click.echo(f"see {path / 'study.json'}; run the same command to retry", err=True)
-    click.echo(path / "table.parquet")
-    click.echo(path / "table.csv")
+        echo(f"see {path / 'study.json'}; run the same command to retry", err=True)
+    echo(path / "table.parquet", whole=True)
+    echo(path / "table.csv", whole=True)

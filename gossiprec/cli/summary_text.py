@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from gossiprec.base.text import one_line, short_name
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,9 +35,11 @@ def format_header(summary: Mapping[str, Any]) -> str:
     errors = {
         name: f" ± {format_percent(error)}" for name, error in measured.get("standard_errors", {}).items()
     }
-    utility = [f"{name} {format_percent(value)}{errors.get(name, '')} %" for name, value in metrics]
+    utility = [
+        f"{short_name(name)} {format_percent(value)}{errors.get(name, '')} %" for name, value in metrics
+    ]
     rows = {
-        "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
+        "run": f"{short_name(summary['scenario'])}, seed {summary['seed']}: {summary['status']}",
         "utility": ", ".join(utility) or "not measured",
     }
     if measured:
@@ -88,8 +92,8 @@ def plain_table(gap: int = 1) -> Table:
 def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of the groups of users by activity, metrics in percent, at the last and the chosen report."""
     table = plain_table()
-    chosen = [f"{name}\nvalidated" for name in groups[0].get("validated", {})]
-    last = [f"{name}\nlast" if chosen else name for name in groups[0]["last"]]
+    chosen = [f"{short_name(name)}\nvalidated" for name in groups[0].get("validated", {})]
+    last = [f"{short_name(name)}\nlast" if chosen else short_name(name) for name in groups[0]["last"]]
     table.add_column("training\ninteractions", justify="right", vertical="bottom", no_wrap=True)
     for heading in ("users", *last, *chosen):
         table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=5)
@@ -106,10 +110,10 @@ def group_table(groups: Sequence[Mapping[str, Any]]) -> Table:
     table = plain_table()
     table.add_column("group", vertical="bottom", overflow="fold")
     metrics = list(groups[0].get("last", {}))
-    for heading in ("users", *metrics):
+    for heading in ("users", *map(short_name, metrics)):
         table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=5)
     for group in groups:
-        name = f"{group['by']} {group['group']}"
+        name = f"{short_name(group['by'])} {short_name(group['group'])}"
         if group.get("low") != group.get("high"):
             name += f" ({group['low']:,.6g} to {group['high']:,.6g})"
         values = group.get("last", {})
@@ -131,7 +135,7 @@ def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _cells(attack: Mapping[str, Any]) -> Iterator[str]:
-    yield from (attack["observer"], attack["relevance"])
+    yield from (short_name(attack["observer"]), short_name(attack["relevance"]))
     yield from (f"{attack['momentum']:g}", str(attack["community_size"]))
     yield from (format_percent(attack["max_aac"]), str(attack["at_round"]))
     yield f"{format_percent(attack['best10_min'])}/{format_percent(attack['best10_mean'])}"
@@ -187,12 +191,14 @@ def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
     Results of groups of users are in the columns of all users, with their group among the labels.
     """
     table = plain_table()
-    names = {found["measure"]: found["measure"].removeprefix("group_") for found in findings}
+    names = {found["measure"]: short_name(found["measure"].removeprefix("group_")) for found in findings}
     measures = list(dict.fromkeys(names.values()))
     lines: dict[tuple[str, str], dict[str, float | None]] = {}
     for found in findings:
-        labels = ", ".join(f"{name} {value}" for name, value in found["labels"].items())
-        lines.setdefault((found["attack"], labels), {})[names[found["measure"]]] = found["value"]
+        labels = ", ".join(
+            f"{short_name(name)} {short_name(value)}" for name, value in found["labels"].items()
+        )
+        lines.setdefault((short_name(found["attack"]), labels), {})[names[found["measure"]]] = found["value"]
     for heading in ("attack", "labels"):
         table.add_column(heading, vertical="bottom", overflow="fold")
     for measure in measures:
@@ -218,7 +224,7 @@ upper bound: fraction of these users met by the end of the run; random bound: ac
 
 def format_notes(summary: Mapping[str, Any]) -> str:
     """Return one line per note of a run."""
-    return "\n".join(format_rows({"note": text}) for text in summary.get("notes", ()))
+    return "\n".join(format_rows({"note": one_line(text)}) for text in summary.get("notes", ()))
 
 
 def format_footer(summary: Mapping[str, Any], path: Path) -> str:
@@ -229,7 +235,7 @@ def format_footer(summary: Mapping[str, Any], path: Path) -> str:
         seconds += f" ({compiling:,.1f} s to compile kernels, once per machine)"
     rows = {
         "work": f"{summary['node_updates']:,} local epochs, {summary['node_updates_per_second']:,.0f} per "
-        f"second ({summary['executor']}, {_threads(summary['threads'])})",
+        f"second ({short_name(summary['executor'])}, {_threads(summary['threads'])})",
         "wall time": seconds,
         "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
         "checkpoints": _checkpoints_text(summary),

@@ -9,6 +9,7 @@ import click
 from gossiprec.base.errors import LogError
 from gossiprec.cli.options import is_id
 from gossiprec.cli.progress import ignore_closed_pipe
+from gossiprec.cli.terminal import echo
 
 
 def _pairs(option: str, texts: tuple[str, ...], *, bare: bool = False) -> dict[str, str]:
@@ -86,7 +87,7 @@ def table(folder: Path, format_: str, out: Path | None, interval: str, **chosen:
     text = format_table(read_study(folder), format_, options)
     with ignore_closed_pipe():
         if out is None:
-            click.echo(text, nl=False)
+            echo(text, nl=False, whole=True)
         else:
             replace_file(out, text.encode())
-            click.echo(out)
+            echo(out, whole=True)

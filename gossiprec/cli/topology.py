@@ -13,6 +13,7 @@ import click
 from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.cli.options import JSON, REPLACE, Number, WholeNumber, add_options
 from gossiprec.cli.summary_text import format_percent
+from gossiprec.cli.terminal import echo
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -84,16 +85,16 @@ def list_(as_json: bool) -> None:
     }
     frozen = {name: frozen_summary(name) for name in graphs.frozen_names()}
     if as_json:
-        click.echo(json.dumps({"families": families, "frozen": frozen}, indent=2))
+        echo(json.dumps({"families": families, "frozen": frozen}, indent=2), whole=True)
         return
-    click.echo("families:")
+    echo("families:")
     for name, about in families.items():
-        click.echo(f"  {name:22} {about['summary'].removeprefix('Return ')}")
+        echo(f"  {name:22} {about['summary'].removeprefix('Return ')}")
         for key, option in about["options"].items():
-            click.echo(f"    {key:20} {option['meaning']}  [{option['default']}]")
-    click.echo("frozen graphs:")
+            echo(f"    {key:20} {option['meaning']}  [{option['default']}]")
+    echo("frozen graphs:")
     for name, summary in frozen.items():
-        click.echo(f"  {name:22} {summary}")
+        echo(f"  {name:22} {summary}")
 
 
 @topology.command()
@@ -121,7 +122,7 @@ def make(what: str, out: Path, overwrite: bool, **options: Any) -> None:
             f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}; expected one graph"
         )
     replace_file(out, graph_text(found[0].graph, kind).encode())
-    click.echo(f"{out}: {len(found[0].graph)} nodes, {found[0].graph.number_of_edges()} links")
+    echo(f"{out}: {len(found[0].graph)} nodes, {found[0].graph.number_of_edges()} links")
 
 
 @topology.command(epilog=_WHAT)
@@ -131,7 +132,10 @@ def make(what: str, out: Path, overwrite: bool, **options: Any) -> None:
 def inspect(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure graphs: degrees, distances, mixing, contact times and colluders needed to observe every link."""
     measured = _measured(what, options)
-    click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(describe_graph, measured)))
+    echo(
+        json.dumps(measured, indent=2) if as_json else "\n\n".join(map(describe_graph, measured)),
+        whole=as_json,
+    )
 
 
 @topology.command(epilog=_WHAT)
@@ -141,7 +145,7 @@ def inspect(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
 def compare(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure graphs and print one table, a line for each."""
     measured = _measured(what, options)
-    click.echo(json.dumps(measured, indent=2) if as_json else format_graph_table(measured))
+    echo(json.dumps(measured, indent=2) if as_json else format_graph_table(measured), whole=as_json)
 
 
 @topology.command(epilog=_WHAT)
@@ -173,7 +177,7 @@ def draw(what: tuple[str, ...], layout: Any, out: Path, **options: Any) -> None:
     with scenario_errors("draw"):
         paths = picture.draw([(one.name, one.graph) for one in found], out, layout=layout)
     for path in paths:
-        click.echo(path)
+        echo(path, whole=True)
 
 
 def _found(what: Sequence[str], options: Mapping[str, Any]) -> list[NamedGraph]:

@@ -22,6 +22,7 @@ from gossiprec.base.machine import processor_name
 from gossiprec.base.plain_text import JSON_GROWTH, YAML_GROWTH, parse_json, parse_yaml
 from gossiprec.base.portable import describe_target
 from gossiprec.base.registry import Plugins
+from gossiprec.base.text import format_value, short_name
 from gossiprec.native.numba_support import is_plain
 from gossiprec.runs import run_files
 from gossiprec.runs.lock import process_identity
@@ -96,18 +97,18 @@ def _fault(name: str, found: Any, expected: Any) -> str | None:
     """Return the first difference between a value and its expected kind, as text."""
     if isinstance(expected, Mapping):
         if not isinstance(found, Mapping):
-            return f"{name} is {_value_text(found)}; expected a mapping"
+            return f"{name} is {format_value(found)}; expected a mapping"
         return _mapping_fault(name, found, expected)
     if isinstance(expected, list):
         if not isinstance(found, list):
-            return f"{name} is {_value_text(found)}; expected a list"
+            return f"{name} is {format_value(found)}; expected a list"
         parts = (_fault(f"{name}.{place}", each, expected[0]) for place, each in enumerate(found))
         return next(filter(None, parts), None)
     if expected is None:
         return None
     is_kind = isinstance(found, _TYPES[expected]) and (expected == LABEL or not isinstance(found, bool))
     if not is_kind or (expected == COUNT and found < 0):
-        return f"{name} is {_value_text(found)}; expected {expected}"
+        return f"{name} is {format_value(found)}; expected {expected}"
     return None
 
 
@@ -121,14 +122,9 @@ def _mapping_fault(name: str, found: Mapping[str, Any], expected: Mapping[str, A
     for key, value in found.items():
         if value is None and f"{key}?" in expected:
             continue
-        if fault := _fault(f"{prefix}{key}", value, kinds.get(key, kinds.get("*"))):
+        if fault := _fault(f"{prefix}{short_name(key)}", value, kinds.get(key, kinds.get("*"))):
             return fault
     return None
-
-
-def _value_text(found: Any) -> str:
-    text = repr(found)
-    return text if len(text) <= 60 else f"{text[:60]} ..."
 
 
 STUDY_MARK = "study.json"
@@ -256,7 +252,7 @@ def read_manifest(run: Path) -> dict[str, Any]:
     check_record(path, {key: value for key, value in found.items() if value is not None}, MANIFEST, _NEXT)
     if found.get("status") not in run_files.STATUSES:
         raise LogError(
-            f"{path}: status is {found.get('status')!r}; expected {', '.join(run_files.STATUSES)}; {_NEXT}"
+            f"{path}: status is {format_value(found.get('status'))}; expected {', '.join(run_files.STATUSES)}; {_NEXT}"
         )
     return found
 

@@ -74,7 +74,7 @@ def test_the_package_runs_as_a_module():
         (["simulate"], "Missing argument 'SCENARIO'"),
         (["simulate", SMOKE, "--quite"], "'--quiet'"),
         (["simulate", SMOKE, "--threads", "0"], "0 is not in the range x>=1"),
-        (["simulate", SMOKE, "--seed", "one"], "'one' is not a valid integer"),
+        (["simulate", SMOKE, "--seed", "one"], "found 'one'; expected a whole number"),
     ],
 )
 def test_a_slip_in_the_command_is_answered_with_a_hint_and_2(capsys, arguments, hint):
