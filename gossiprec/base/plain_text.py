@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -100,7 +101,7 @@ def parse_json(raw: bytes) -> Any:
         found = json.loads(raw, parse_float=_finite, parse_constant=_finite)
     except RecursionError:
         raise ValueError(_too_deep()) from None
-    _check(found, 0)
+    _check((found,), 0)
     return found
 
 
@@ -121,7 +122,7 @@ def parse_yaml(raw: bytes | str) -> Any:
         raise ValueError(_too_deep()) from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # `!!int ""`, `!!timestamp x`
         raise ValueError(" ".join(str(error).split())) from None
-    _check(found, 0)
+    _check((found,), 0)
     return found
 
 
@@ -157,21 +158,22 @@ def _finite(text: str) -> float:
     return number
 
 
-def _check(value: Any, depth: int) -> None:
+def _check(values: Collection[Any], depth: int) -> None:
     """Refuse data that is too deep, whole numbers too large to calculate with, and text that is no Unicode."""
-    if depth > MAX_DEPTH:
+    if values and depth > MAX_DEPTH:
         raise ValueError(_too_deep())
-    if isinstance(value, dict):
-        for name, item in value.items():
-            _check(name, depth + 1)
-            _check(item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _check(item, depth + 1)
-    elif isinstance(value, str):
-        value.encode()  # half of a surrogate pair: a UnicodeEncodeError, which is a ValueError
-    elif isinstance(value, int) and abs(value) > MAX_INTEGER:
-        raise ValueError("found a whole number above 2**64; the file is damaged")
+    for value in values:
+        kind = value.__class__
+        if kind is str:
+            if not value.isascii():
+                value.encode()  # half of a surrogate pair: a UnicodeEncodeError, which is a ValueError
+        elif kind is dict:
+            _check(value, depth + 1)
+            _check([*value.values()], depth + 1)
+        elif kind is list:
+            _check(value, depth + 1)
+        elif kind is int and abs(value) > MAX_INTEGER:
+            raise ValueError("found a whole number above 2**64; the file is damaged")
 
 
 def _count(node: yaml.Node | None, known: dict[int, int], depth: int) -> int:

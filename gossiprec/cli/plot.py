@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gossiprec.cli.options import SAFE_CSV, Number
-from gossiprec.cli.terminal import echo
+from gossiprec.cli.terminal import echo, note_changed_files
 
 Command = Callable[..., None]
 
@@ -85,8 +85,11 @@ def _of_runs(name: str) -> Callable[[Command], Command]:
         @functools.wraps(command)
         def opening(runs: tuple[Path, ...], out: Path | None, **more: Any) -> None:
             from gossiprec.runs import open_run
+            from gossiprec.runs.manifest import changed_files
 
-            command([open_run(run) for run in runs], out or runs[0] / name, **more)
+            opened = [open_run(run) for run in runs]
+            note_changed_files({run.path: changed_files(run.path, run.manifest) for run in opened})
+            command(opened, out or runs[0] / name, **more)
 
         argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=_FOLDER)
         return argument(_out(f"{name} inside the first RUN")(_looks(opening)))

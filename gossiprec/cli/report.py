@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from gossiprec.base.errors import LogError
 from gossiprec.cli.options import Number
-from gossiprec.cli.terminal import echo
+from gossiprec.cli.terminal import echo, note_changed_files
 
 
 @click.command()
@@ -54,6 +55,7 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None, wit
             f"{path}: found {found}; expected .html, because a report is HTML; use "
             f"{path.with_suffix('.html').name}"
         )
+    note_changed_files({run: names for folder in folders for run, names in _changed_files(folder)})
     if with_runs:
         _write_pages_of_runs(folders)
     in_progress = watch is not None and is_in_progress(folders)
@@ -63,6 +65,16 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None, wit
         time.sleep(watch)
         in_progress = is_in_progress(folders)
         write_report(folders, path, reload_s=watch if in_progress else None)
+
+
+def _changed_files(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each run in a folder with the names of its changed files; of the runs of a study, in short."""
+    from gossiprec.runs.manifest import changed_files, read_manifest
+    from gossiprec.runs.run_list import SHOWN, find_runs
+
+    for run in find_runs(folder):
+        with suppress(LogError):  # the report itself names a damaged manifest
+            yield run, changed_files(run, read_manifest(run), None if run == folder else SHOWN)
 
 
 def _write_pages_of_runs(folders: Iterable[Path]) -> None:

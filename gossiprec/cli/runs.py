@@ -25,7 +25,7 @@ from gossiprec.cli.options import (
     print_table,
 )
 from gossiprec.cli.progress import ignore_closed_pipe
-from gossiprec.cli.terminal import echo
+from gossiprec.cli.terminal import echo, note_changed_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +80,7 @@ def runs(
     found, problems = list_runs(path for folder in folders or (Path("runs"),) for path in find_runs(folder))
     for problem in problems:
         _note(problem)
+    note_changed_files({row.path: row.changed for row in found})
     for column in columns:
         check_key("--column", column, found)
     rows = select_rows(found, conditions)
@@ -183,7 +184,7 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
     several seeds are compared with the other scenarios over seeds, too. Paired runs must be on the same data.
     """  # noqa: D301
     from gossiprec.runs import open_run
-    from gossiprec.runs.manifest import STUDY_MARK
+    from gossiprec.runs.manifest import STUDY_MARK, changed_files
     from gossiprec.runs.paired_tests import compare_groups, group_by_scenario
 
     studies = [folder for folder in folders if (folder / STUDY_MARK).is_file()]
@@ -202,6 +203,7 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
             _note(f"{run.path} is not complete ({run.status}): its last report may be an earlier one")
     if len({run.manifest.get("code") for run in runs}) > 1:
         _note("these runs are of different versions of the code; rerun them to rule it out")
+    note_changed_files({run.path: changed_files(run.path, run.manifest) for run in runs})
     found = compare_groups(families, metrics)
     with ignore_closed_pipe():
         if as_json:

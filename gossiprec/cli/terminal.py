@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +12,8 @@ import click
 from gossiprec.base.text import one_line, printable, shorten_words
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rich.console import Console
 
 
@@ -37,6 +39,17 @@ def show_error(error: click.ClickException) -> None:
     text = io.StringIO()
     error.show(file=text)
     echo(text.getvalue(), err=True, nl=False)
+
+
+def note_changed_files(changed: Mapping[Path, Sequence[str]]) -> None:
+    """Print one note if files of runs, by the path of the run, have changed after they were written."""
+    changed = {path: names for path, names in changed.items() if names}
+    if not changed:
+        return
+    path, names = next(iter(changed.items()))
+    what = f"{', '.join(names)} changed after the run wrote {'it' if len(names) == 1 else 'them'}"
+    others = f" (files of {len(changed) - 1} other runs, too)" if len(changed) > 1 else ""
+    echo(f"note: {path}: {what}{others}; numbers can be wrong; see: gossiprec log verify {path}", err=True)
 
 
 class PrintableOutput:

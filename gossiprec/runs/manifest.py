@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import fnmatch
 import functools
 import hashlib
 import importlib.metadata
@@ -22,7 +23,7 @@ from gossiprec.base.machine import processor_name
 from gossiprec.base.plain_text import JSON_GROWTH, YAML_GROWTH, parse_json, parse_yaml
 from gossiprec.base.portable import describe_target
 from gossiprec.base.registry import Plugins
-from gossiprec.base.text import format_value, short_name
+from gossiprec.base.text import format_value, shorten_words
 from gossiprec.native.numba_support import is_plain
 from gossiprec.runs import run_files
 from gossiprec.runs.lock import process_identity
@@ -90,7 +91,7 @@ def check_record(path: Path, found: Mapping[str, Any], expected: Mapping[str, An
     LogError
     """
     if fault := _fault("", found, expected):
-        raise LogError(f"{path}: {fault}; {step}")
+        raise LogError(f"{path}: {shorten_words(fault)}; {step}")
 
 
 def _fault(name: str, found: Any, expected: Any) -> str | None:
@@ -119,10 +120,14 @@ def _mapping_fault(name: str, found: Mapping[str, Any], expected: Mapping[str, A
         if marked.endswith("!") and key not in found:
             return f"{prefix}{key} is missing"
     kinds = {marked.rstrip("!?"): kind for marked, kind in expected.items()}
+    other = kinds.get("*")
     for key, value in found.items():
+        kind = kinds.get(key, other)
+        if kind is None or (kind.__class__ is str and kind != COUNT and value.__class__ in _TYPES[kind]):
+            continue  # most values, quickly: a list of runs reads many records
         if value is None and f"{key}?" in expected:
             continue
-        if fault := _fault(f"{prefix}{short_name(key)}", value, kinds.get(key, kinds.get("*"))):
+        if fault := _fault(f"{prefix}{key}", value, kind):
             return fault
     return None
 
@@ -342,6 +347,45 @@ def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
             for name in sorted(found.keys() - recorded)
         ]
     return faults
+
+
+NOTED_BYTES = 64 << 20
+"""Size up to which commands that show results compare the content of a file with its digest."""
+
+
+def changed_files(run: Path, manifest: Mapping[str, Any], read: Iterable[str] | None = None) -> list[str]:
+    """Return the names of the files of a run that has ended that differ from its manifest, the manifest included.
+
+    Parameters
+    ----------
+    run : Path
+    manifest : mapping
+    read : iterable of str, optional
+        Compare the content of these files only, and the size of the others; all up to :data:`NOTED_BYTES` if not given.
+    """
+    if manifest.get("status") == "running":
+        return []
+    own = [run_files.MANIFEST] if manifest_fault(manifest) else []
+    recorded = manifest.get(FILES) or {}
+    names = [
+        name for name in recorded if name in run_files.FILES or fnmatch.fnmatch(name, run_files.VERSIONS)
+    ]
+    whole = set(names if read is None else read)
+    return own + [
+        name for name in names if not _is_as_recorded(f"{run}/{name}", recorded[name], name in whole)
+    ]
+
+
+def _is_as_recorded(path: str, recorded: Mapping[str, Any], whole: bool) -> bool:
+    """Return whether a file has the recorded size and, if `whole`, the recorded digest."""
+    try:
+        if not whole or recorded["bytes"] > NOTED_BYTES:
+            return bool(os.lstat(path).st_size == recorded["bytes"])
+        with os.fdopen(run_files.open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
+            content = file.read(recorded["bytes"] + 1)
+        return bool(hashlib.sha256(content).hexdigest() == recorded["sha256"])
+    except (OSError, LogError):
+        return False
 
 
 def _shown(fingerprint: Any) -> str:

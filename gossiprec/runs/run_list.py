@@ -7,17 +7,20 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gossiprec.base.errors import GossipRecError, LogError, did_you_mean
 from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
 from gossiprec.runs import run_files
+from gossiprec.runs.manifest import changed_files
 from gossiprec.runs.run import Run
 
 FACTS = ("name", "seed", "status", "utility", "best attack", "date", "seconds")
 """Columns of a list of runs, before the keys of their scenarios."""
+SHOWN = (run_files.SCENARIO, run_files.SUMMARY)
+"""Files from which a list of runs shows values, in addition to the manifest."""
 LABELS = ("name", "seed")
 """Keys of scenarios that are facts of a run."""
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -43,12 +46,15 @@ class RunRow:
         The utility by measure, and the `max_aac` of the best attack.
     scenario : dict
         The values of the scenario by path, such as ``observers.0.momentum``.
+    changed : list of str
+        Names of files that differ from the manifest.
     """
 
     path: Path
     facts: dict[str, Any]
     results: dict[str, float]
     scenario: dict[str, Any]
+    changed: list[str] = field(default_factory=list)
 
     def value(self, key: str) -> Any:
         """Return a fact, a result, a value of the scenario or the names in a section; None if the run has none."""
@@ -116,7 +122,8 @@ def _row(run: Run) -> RunRow:
         "seconds": summary.get("wall_seconds"),
     }
     results = utility | ({"max_aac": best["max_aac"]} if best else {})
-    return RunRow(run.path, facts, results, {k: v for k, v in scenario.items() if k not in LABELS})
+    settings = {k: v for k, v in scenario.items() if k not in LABELS}
+    return RunRow(run.path, facts, results, settings, changed_files(run.path, manifest, SHOWN))
 
 
 def _attack_words(best: Mapping[str, Any]) -> str:
