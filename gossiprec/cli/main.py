@@ -247,6 +247,8 @@ def _foreign_error(error: Exception) -> tuple[str, int]:
     A fault in the code may have its reason in a damaged file.
     """
     words = " ".join(str(each) for each in (error, error.__cause__, error.__context__)).lower()
+    if isinstance(error, ValueError) and "embedded null" in words:
+        return "found a path with the character \\0; expected one without it; correct the path", 2
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     if isinstance(error, OSError) and not any(sign in words for sign in NO_MEMORY):
         return describe_os_error(error)

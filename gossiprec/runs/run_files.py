@@ -243,6 +243,8 @@ def wrap_write_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
+        if error.errno == errno.ENAMETOOLONG:
+            raise LogError(f"cannot write {path}: {reason}; choose a shorter one") from error
         raise ResourceError(
             f"cannot write {path}: {reason}; free disk space, fix the permissions, or choose another --out"
         ) from error

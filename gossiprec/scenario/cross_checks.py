@@ -422,6 +422,8 @@ def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyP
         metric = read_metric(text)
         if metric.full and metric.k >= n_items:
             yield ("metrics", index), f"found {text!r}, but there are only {n_items} items"
+    if (evaluate.get("keep_lists") or 0) > n_items:
+        yield ("keep_lists",), f"found {evaluate['keep_lists']}, but there are only {n_items} items"
     yield from _beyond_targets(evaluate["targets"], n_items)
 
 
