@@ -70,12 +70,16 @@ def epsilon(
         if as_json:
             from gossiprec.runs.manifest import to_plain
 
-            facts = {"delta": found.delta, "reason": found.reason, "by_hops": found.table()}
+            facts = {
+                "delta": found.delta, "reason": found.reason, "neighbours": found.neighbours,
+                "by_hops": found.table(),
+            }  # fmt: skip
             echo(json.dumps(to_plain(facts), allow_nan=False), whole=True)
             return
         _print_table(found.table(), f"Epsilon towards an observer (delta {found.delta:g}), by hops")
         if found.reason:
             echo(f"no linear bound: {found.reason}")
+        echo(found.neighbours)
 
 
 @click.command()

@@ -11,15 +11,19 @@ import pytest
 from gossiprec import network_epsilon
 from gossiprec.base.errors import DataError, LogError, ScenarioError
 from gossiprec.compute.executors.reference import _Learner
-from gossiprec.compute.plan.tape import Op
 from gossiprec.defences import compute_epsilon
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run import network_epsilon as closed
-from gossiprec.emulation.run.contact_replay import LinearReplay, MergeRules, replay_linear
-from gossiprec.emulation.run.network_epsilon import observer_view
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.emulation.assembly.schedule import build_and_schedule
+from gossiprec.emulation.progress import NullProgress, Stopwatch
+from gossiprec.emulation.run import exposure_formulas as closed
+from gossiprec.emulation.run.contact_replay import ContactTape, LinearReplay, replay_linear
+from gossiprec.emulation.run.network_epsilon import observer_view, update_exposures
 from gossiprec.figures import epsilon as figure
 from gossiprec.network.graphs.files import frozen_graph
 from gossiprec.runs import open_run
+from gossiprec.runs.run_files import SCENARIO
+from gossiprec.scenario import load_scenario
 from tests.cli.calls import invoke
 from tests.emulation.tiny_runs import tiny
 from tests.slow import slow_except_first
@@ -67,6 +71,13 @@ def averaged(request, tmp_path_factory):
     return request.param, run
 
 
+def replay_of(run):
+    """Return the linear replay of a run."""
+    scenario = load_scenario(run.path / SCENARIO)
+    components, schedule = build_and_schedule(scenario, load_data(scenario), NullProgress(), Stopwatch())
+    return replay_linear(ContactTape.of(run, components.protocol, schedule), components.merge_weights)
+
+
 def by_hand(view):
     """Return the diagonal of V' (V V')^+ V, by a pseudo-inverse (arXiv 2505.19969)."""
     return np.diag(view.T @ np.linalg.pinv(view @ view.T, rcond=1e-13, hermitian=True) @ view)
@@ -81,7 +92,7 @@ def test_matrix_of_a_run_is_the_closed_form(averaged):
     found = network_epsilon(run.path, observers=groups)
     assert found.reason is None
     assert found.observers.tolist() == [*range(0, n, 5), -1, -2]
-    replay = replay_linear(run, MergeRules([Op.AVERAGE] * n, np.ones(n)))
+    replay = replay_of(run)
     for column, members in enumerate(groups):
         seen = mixing[members].any(axis=0) & ~np.isin(np.arange(n), members[:1])
         view = closed.averaging_view(mixing, seen, ROUNDS)
@@ -121,7 +132,7 @@ def test_a_random_walk_is_hidden_by_the_noise_of_all_its_steps():
     for row, end in zip(view, np.cumsum(gaps), strict=True):
         row[end - gaps[np.searchsorted(np.cumsum(gaps), end)] : end] = 1.0
     np.testing.assert_allclose(
-        closed.update_exposures(view, np.arange(8))[[0, 1, 4]], closed.walk_exposures(gaps), atol=1e-9
+        update_exposures(view, np.arange(8))[[0, 1, 4]], closed.walk_exposures(gaps), atol=1e-9
     )
 
 
@@ -166,7 +177,7 @@ def test_the_expectation_over_first_visits_is_that_of_all_walks():
             visits = np.flatnonzero(nodes[1:] == observer) + 1
             view = np.array([(np.arange(steps + 1) < visit) for visit in visits], np.float64)
             view = view.reshape(-1, steps + 1) * (nodes != observer)  # it knows its own noise
-            found[start] += closed.update_exposures(view, np.arange(steps + 1))[0] / 3**steps
+            found[start] += update_exposures(view, np.arange(steps + 1))[0] / 3**steps
     arrived, expected = np.eye(n), np.zeros(n)
     for step in range(1, steps + 1):
         arrived = arrived @ walk
@@ -201,12 +212,7 @@ def test_a_replay_gives_the_models_of_the_run(protocol, network, tmp_path, monke
         protocol=protocol, network=network, training=SGD, observers=[], executor={"name": "reference"}
     )
     run = simulate(scenario, out=tmp_path / "run")
-    operation = {"pairwise": Op.BLEND, "all": Op.AVERAGE}.get(protocol.get("average", "pairwise"), Op.BLEND)
-    operations = [operation] * 12 if protocol["name"] != "fedavg" else [Op.ADOPT] * 12 + [Op.POOL]
-    updates = run.events("update")
-    weights = np.zeros(len(operations))
-    weights[updates["node"]] = updates["samples"] / 5
-    replay = replay_linear(run, MergeRules(operations, weights))
+    replay = replay_of(run)
     assert len(replay.owner) == len(seen)
     keys = list(zip(replay.owner.tolist(), replay.order.tolist(), strict=True))
     moves = np.array([seen[key][1] for key in keys])
@@ -223,8 +229,8 @@ def test_an_update_shows_the_model_before_it():
     replay = LinearReplay(one, 0 * one, 1 + one, before, pushes, one, one + 1, [[], [0], [1]])
     view, seen = observer_view(replay, np.array([2]))
     assert seen.all()
-    np.testing.assert_allclose(closed.update_exposures(view, one), 1.0)
-    np.testing.assert_allclose(closed.update_exposures(pushes[1:], one)[0], 0.2)
+    np.testing.assert_allclose(update_exposures(view, one), 1.0)
+    np.testing.assert_allclose(update_exposures(pushes[1:], one)[0], 0.2)
 
 
 def reach_by_hand(run, n):

@@ -14,7 +14,8 @@ from gossiprec.compute import update_noise
 from gossiprec.compute.executors import reference
 from gossiprec.defences import compute_epsilon
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run import network_epsilon
+from gossiprec.emulation.run import exposure_formulas
+from gossiprec.emulation.run.network_epsilon import update_exposures
 from gossiprec.emulation.run.privacy_audit import PrivacyAudit, audit_scores, lower_epsilon
 from tests.cli.calls import invoke
 from tests.emulation.tiny_runs import tiny
@@ -131,7 +132,7 @@ def lower_bound_of(view, victim, sigma, trials=4000):
 def test_muffliatos_sum_is_refuted_and_the_projection_stands(members, heard):
     """Three hops away on a ring, after three rounds of averaging, for node 0 and for a coalition with node 8."""
     sigma, n = 1.0, 11
-    view = network_epsilon.averaging_view(network_epsilon.ring_mixing(n), np.isin(np.arange(n), heard), 3)
+    view = exposure_formulas.averaging_view(exposure_formulas.ring_mixing(n), np.isin(np.arange(n), heard), 3)
     if len(members) > 1:
         view[:, members] = 0.0  # they subtract their own noise
 
@@ -139,8 +140,8 @@ def test_muffliatos_sum_is_refuted_and_the_projection_stands(members, heard):
         return compute_epsilon(float(sigma / np.sqrt(shares[3])), 1, 1e-5)
 
     found = lower_bound_of(view, 3, sigma)
-    assert claim(network_epsilon.message_exposures(view)) < found
-    assert found < claim(network_epsilon.update_exposures(view, np.arange(n)))
+    assert claim(exposure_formulas.message_exposures(view)) < found
+    assert found < claim(update_exposures(view, np.arange(n)))
 
 
 @pytest.mark.parametrize(

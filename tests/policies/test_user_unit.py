@@ -17,12 +17,9 @@ from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.schedule import build_and_schedule, planned_settings
 from gossiprec.emulation.progress import NullProgress, Stopwatch
-from gossiprec.emulation.run.network_epsilon import (
-    NodeNoise,
-    linear_exposures,
-    linear_gap,
-    round_exposures,
-)
+from gossiprec.emulation.run.contact_replay import ContactTape
+from gossiprec.emulation.run.epsilon_coverage import NodeNoise, linear_gap
+from gossiprec.emulation.run.network_epsilon import linear_exposures, round_exposures
 from gossiprec.numerics.noise import gaussian_noise
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
@@ -118,10 +115,11 @@ def exposures_of(path, **sections):
     loaded = load_scenario(run.path / "scenario.yaml")
     parts, schedule = build_and_schedule(loaded, load_data(loaded), NullProgress(), Stopwatch())
     noise = NodeNoise.of(parts, planned_settings(parts, schedule))
-    assert linear_gap(run, parts, noise) is None
+    tape = ContactTape.of(run, parts.protocol, schedule)
+    assert linear_gap(parts, noise) is None
     groups = [*(np.array([node]) for node in range(13)), np.array([1, 6, 9]), np.array([2, 12])]
     return (
-        *(found(run, parts, noise, groups) for found in (round_exposures, linear_exposures)),
+        *(found(tape, parts, noise, groups) for found in (round_exposures, linear_exposures)),
         np.array([[user in own for own in groups] for user in range(12)]),
     )
 

@@ -1,135 +1,213 @@
-"""The replay of a run's log: which local updates reached whom, and with which weights."""
+"""The replay of a run's tape: which local updates reached whom, and with which weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.compute.plan.tape import Op
+from gossiprec.base.errors import LogError
+from gossiprec.compute.plan.tape import RECEIVING, Op, TapeEvent, TapeSegment, operations_by_slot
+from gossiprec.emulation.assembly.schedule import PrecomputedSchedule
+from gossiprec.network.protocols import Protocol
 from gossiprec.runs import Run
 
 
-class Step(NamedTuple):
-    """A step of a replay: a node's local update, a push, the delivery of a push, or the end of a push.
+@dataclass(frozen=True)
+class ContactTape:
+    """The events of a run in the order of the engine, and the samples of its local updates.
 
     Attributes
     ----------
-    what : str
-        ``update``, ``push``, ``deliver`` or ``end``: no message of the push is left.
-    node : int
-        The node that trains or pushes, or the receiver.
-    number : int
-        Row of the local update in the log, or number of the push.
+    segments : sequence of TapeSegment
+    inline : bool
+        Whether messages arrive the moment they are sent, and have no event of their own.
+    roles : list of int
+        The role of each node.
+    operations : list of list of tuple of Op
+        The operations of each role, by slot (:func:`operations_by_slot`).
+    samples : list of list of int
+        The samples of each node's local updates, in their order.
     """
 
-    what: str
-    node: int
-    number: int
+    segments: Sequence[TapeSegment]
+    inline: bool
+    roles: list[int]
+    operations: list[list[tuple[Op, ...]]]
+    samples: list[list[int]]
 
+    @classmethod
+    def of(cls, run: Run, protocol: Protocol, schedule: PrecomputedSchedule) -> ContactTape:
+        """Return the tape of a run.
 
-def iter_steps(run: Run, n_nodes: int) -> Iterator[Step]:
-    """Yield the local updates with samples, pushes and deliveries of a run, in the order in which they happened.
-
-    At equal times a node's update is after a delivery to it and before its push. If the order of the log leaves
-    more than one possibility, as for two messages that reach one node at the same moment, updates come late.
-    """
-    updates = run.events("update")
-    times: list[list[float]] = [[] for _ in range(n_nodes)]
-    rows: list[list[int]] = [[] for _ in range(n_nodes)]
-    columns = (updates[name].tolist() for name in ("time", "node", "samples"))
-    for row, (time, node, samples) in enumerate(zip(*columns, strict=True)):
-        if samples:
-            times[node].append(time)
-            rows[node].append(row)
-    done, pushes = [0] * n_nodes, _Pushes()
-    for time, message, event, sender, receiver in _message_events(run):
-        node = receiver if event == ARRIVAL else sender
-        while done[node] < len(times[node]) and (
-            times[node][done[node]] < time or (event != ARRIVAL and times[node][done[node]] == time)
+        Raises
+        ------
+        LogError
+            If the schedule is not the run's.
+        """
+        delivered, planned = run.events("message"), schedule.deliveries
+        for name, found in (
+            ("time", planned.time),
+            ("sender", planned.sender),
+            ("receiver", planned.receiver),
         ):
-            yield Step("update", node, rows[node][done[node]])
-            done[node] += 1
-        if event == ARRIVAL:
-            yield Step("deliver", node, pushes.arrive(message))
-        else:
-            arrives = message if event == DEPARTURE else None
-            if pushes.depart(arrives, sender, time, done[node]):
-                yield Step("push", node, pushes.count - 1)
-        for number in pushes.ended:
-            yield Step("end", sender, number)
-        pushes.ended.clear()
+            if not np.array_equal(delivered[name], found):
+                raise LogError(
+                    f"{run.path}: the messages in its log are not those of its scenario; expected the same ones; find "
+                    f"the first difference with: gossiprec replay {run.path}"
+                )
+        updates = run.events("update")
+        grouped = np.argsort(updates["node"], kind="stable")
+        ends = np.cumsum(np.bincount(updates["node"], minlength=protocol.n_nodes))[:-1]
+        return cls(
+            [tick.segment for tick in schedule.ticks],
+            schedule.deliveries_implied,
+            protocol.roles.tolist(),
+            operations_by_slot(protocol.role_behaviours),
+            [part.tolist() for part in np.split(updates["samples"][grouped], ends)],
+        )
+
+    @property
+    def n_updates(self) -> int:
+        """Number of local updates."""
+        return sum(map(len, self.samples))
+
+    @property
+    def n_pushes(self) -> int:
+        """Number of pushes."""
+        width = len(self.operations[0])
+        pushes = np.array([[Op.PUSH in ops for ops in slots] for slots in self.operations]).reshape(-1, width)
+        roles = np.array(self.roles)
+        return sum(
+            int(np.count_nonzero(pushes[roles[part.node], part.slots] & (part.slots >= 0)))
+            for part in self.segments
+        )
 
 
-@dataclass
-class _Pushes:
-    """Messages of one push: they leave a node at the same time, after the same number of its updates."""
+class Replay(ABC):
+    """The reader of a tape: it is called with each step, in the order in which they happened."""
 
-    count: int = 0
-    ended: list[int] = field(default_factory=list)
-    _of_message: dict[int, int] = field(default_factory=dict)
-    _latest: dict[int, tuple[float, int, int]] = field(default_factory=dict)
-    _sender: dict[int, int] = field(default_factory=dict)
-    _left: dict[int, int] = field(default_factory=dict)
+    @abstractmethod
+    def update(self, node: int, number: int) -> None:
+        """Note local update `number` of the run, of a node with samples."""
 
-    def depart(self, message: int | None, sender: int, time: float, updates: int) -> bool:
-        """Note that a message leaves, None if it is lost; return whether it begins a push."""
-        before = self._latest.get(sender)
-        is_new = before is None or before[:2] != (time, updates)
-        if is_new:
-            self._latest[sender] = (time, updates, self.count)
-            self._sender[self.count], self._left[self.count] = sender, 0
-            self.count += 1
-            if before is not None and not self._left[before[2]]:
-                self._end(before[2])
-        if message is not None:
-            push = self._latest[sender][2]
-            self._of_message[message] = push
-            self._left[push] += 1
-        return is_new
+    @abstractmethod
+    def push(self, node: int, number: int) -> None:
+        """Note that a node sends push `number` of the run."""
 
-    def arrive(self, message: int) -> int:
-        """Return the push of a message that arrives."""
-        push = self._of_message.pop(message)
-        self._left[push] -= 1
-        if not self._left[push] and self._latest[self._sender[push]][2] != push:
-            self._end(push)
-        return push
+    @abstractmethod
+    def deliver(self, node: int, number: int, operation: Op) -> None:
+        """Note that a node receives a push and merges it by an operation, or ignores it (``Op.NOTHING``)."""
 
-    def _end(self, push: int) -> None:
-        del self._left[push], self._sender[push]
-        self.ended.append(push)
+    @abstractmethod
+    def end(self, number: int) -> None:
+        """Note that no message of a push is left."""
 
 
-DEPARTURE, ARRIVAL, LOSS = range(3)
-BLOCK = 100_000
+class _Event(NamedTuple):
+    """An event; its messages with a model are ``first .. end - 1``, to `receivers` if they arrive at once."""
+
+    kind: int
+    node: int
+    message: int
+    slot: int
+    first: int
+    end: int
+    receivers: Sequence[int]
+
+
+BLOCK = 50_000
 """Number of events that are held as Python objects."""
 
 
-def _message_events(run: Run) -> Iterator[tuple[float, int, int, int, int]]:
-    """Yield departures and arrivals of messages by time, then by number; lost ones leave last at their time.
+def _iter_events(tape: ContactTape) -> Iterator[_Event]:
+    for segment in tape.segments:
+        ends = segment.first_message + np.cumsum(segment.count)
+        slots = segment.slots
+        for low in range(0, len(ends), BLOCK):
+            some = slice(low, low + BLOCK)
+            columns = (segment.kind, segment.node, segment.message, slots, segment.count, ends)
+            for kind, node, message, slot, count, end in zip(
+                *(column[some].tolist() for column in columns), strict=True
+            ):
+                first, receivers = end - count, ()
+                if count and len(segment.control):  # messages without a model come last
+                    sent = segment.control[first - segment.first_message : end - segment.first_message]
+                    end = first + int(np.count_nonzero(sent == 0))
+                if count and tape.inline:
+                    receivers = segment.receiver[
+                        first - segment.first_message : end - segment.first_message
+                    ].tolist()
+                yield _Event(kind, node, message, slot, first, end, receivers)
 
-    Yields
-    ------
-    time, message, event, sender, receiver
+
+def replay_tape(tape: ContactTape, replay: Replay) -> None:
+    """Call a replay with all steps of a run.
+
+    A push holds the model of its node at its place among the operations of the event: at one moment a node can push
+    several times, and merge or train in between.
     """
-    sent, lost = run.events("message"), run.events("drop")
-    n, numbers = len(sent["time"]), np.arange(len(sent["time"]))
-    more = np.arange(n, n + len(lost["time"]))
-    kinds = np.repeat([DEPARTURE, ARRIVAL, LOSS], [n, n, len(more)])
-    columns = [
-        np.concatenate([sent["sent_at"], sent["time"], lost["sent_at"]]),
-        np.concatenate([numbers, numbers, more]),
-        kinds,
-        *(np.concatenate([sent[name], sent[name], lost[name]]) for name in ("sender", "receiver")),
-    ]
-    order = np.lexsort(columns[2::-1])
-    for low in range(0, len(order), BLOCK):
-        some = order[low : low + BLOCK]
-        yield from zip(*(column[some].tolist() for column in columns), strict=True)
+    steps = _Steps(tape, replay)
+    for event in _iter_events(tape):
+        if event.kind == TapeEvent.DROP:
+            steps.release(event.message)
+        elif event.slot >= 0:
+            steps.carry_out(event)
+
+
+class _Steps:
+    """The state of a replay: the pushes of messages on their way, and the updates that are left."""
+
+    def __init__(self, tape: ContactTape, replay: Replay) -> None:
+        self._replay, self._roles, self._operations = replay, tape.roles, tape.operations
+        self._updates = [iter(samples) for samples in tape.samples]
+        self._n_updates = self._n_pushes = 0
+        self._push_of: dict[int, int] = {}
+        self._left: dict[int, int] = {}
+
+    def carry_out(self, event: _Event) -> None:
+        """Carry out a wake or a delivery."""
+        node, arrives = event.node, event.kind == TapeEvent.DELIVER
+        waits = arrives
+        for operation in self._operations[self._roles[node]][event.slot]:
+            if operation is Op.TRAIN:
+                if next(self._updates[node], 0):
+                    self._replay.update(node, self._n_updates)
+                    self._n_updates += 1
+            elif operation is Op.PUSH:
+                self._push(event)
+            elif waits:
+                self._replay.deliver(node, self._push_of[event.message], operation)
+                waits = False
+        if waits:
+            self._replay.deliver(node, self._push_of[event.message], Op.NOTHING)
+        if arrives:
+            self.release(event.message)
+
+    def _push(self, event: _Event) -> None:
+        """Carry out a push, and its deliveries if its messages arrive at once."""
+        number, messages = self._n_pushes, range(event.first, event.end)
+        self._n_pushes += 1
+        self._replay.push(event.node, number)
+        if not messages:
+            self._replay.end(number)
+            return
+        self._push_of.update(dict.fromkeys(messages, number))
+        self._left[number] = len(messages)
+        for message, receiver in zip(messages, event.receivers, strict=False):
+            self.carry_out(_Event(TapeEvent.DELIVER, receiver, message, RECEIVING, 0, 0, ()))
+
+    def release(self, message: int) -> None:
+        """Note the end of a push with its last message."""
+        push = self._push_of.pop(message)
+        self._left[push] -= 1
+        if not self._left[push]:
+            del self._left[push]
+            self._replay.end(push)
 
 
 FAR = np.iinfo(np.int16).max
@@ -152,24 +230,42 @@ class Reach:
     hops: I64
 
 
-def replay_reach(run: Run, n_users: int, n_nodes: int) -> Reach:
-    """Return the reach of each user's updates."""
-    known = np.zeros((n_nodes, n_users), np.int32)
-    hops = np.full((n_nodes, n_users), FAR, np.int16)
-    pushed: dict[int, tuple[Any, Any]] = {}
-    for what, node, number in iter_steps(run, n_nodes):
-        if what == "update" and node < n_users:
-            known[node, node] += 1
-            hops[node, node] = 0
-        elif what == "push":
-            pushed[number] = (known[node].copy(), hops[node].copy())
-        elif what == "end":
-            del pushed[number]
-        elif what == "deliver":
-            updates, away = pushed[number]
-            np.maximum(known[node], updates, out=known[node])
-            np.minimum(hops[node], np.where(away < FAR, away + 1, FAR), out=hops[node])
-    return Reach(known.T.astype(np.int64), hops.T.astype(np.int64))
+def replay_reach(tape: ContactTape, n_users: int, roots: I64) -> Reach:
+    """Return the reach of each user's updates.
+
+    The data of the users `roots` are at the coordinator, the last node: all that it sends holds them.
+    """
+    replay = _ReachReplay(n_users, len(tape.roles), roots)
+    replay_tape(tape, replay)
+    return Reach(replay.known.T.astype(np.int64), replay.hops.T.astype(np.int64))
+
+
+class _ReachReplay(Replay):
+    """The first updates of each user that each node can know, and the hops by which they came."""
+
+    def __init__(self, n_users: int, n_nodes: int, roots: I64) -> None:
+        self.known = np.zeros((n_nodes, n_users), np.int32)
+        self.hops = np.full((n_nodes, n_users), FAR, np.int16)
+        if len(roots):
+            self.known[-1, roots], self.hops[-1, roots] = 1, 0
+        self._n_users = n_users
+        self._pushed: dict[int, tuple[Any, Any]] = {}
+
+    def update(self, node: int, number: int) -> None:
+        if node < self._n_users:
+            self.known[node, node] += 1
+            self.hops[node, node] = 0
+
+    def push(self, node: int, number: int) -> None:
+        self._pushed[number] = (self.known[node].copy(), self.hops[node].copy())
+
+    def deliver(self, node: int, number: int, operation: Op) -> None:
+        updates, away = self._pushed[number]
+        np.maximum(self.known[node], updates, out=self.known[node])
+        np.minimum(self.hops[node], np.where(away < FAR, away + 1, FAR), out=self.hops[node])
+
+    def end(self, number: int) -> None:
+        del self._pushed[number]
 
 
 @dataclass(frozen=True)
@@ -200,124 +296,141 @@ class LinearReplay:
     deliveries: list[list[int]]
 
 
-@dataclass(frozen=True)
-class MergeRules:
-    """Operation of each node on a received model, and the weight of each node's models; see :class:`Op`."""
-
-    operations: list[Op]
-    weights: F64
-
-
-def count_numbers(run: Run) -> int:
+def count_numbers(tape: ContactTape) -> int:
     """Return an upper bound of the numbers that a linear replay holds."""
-    n_updates, sent = len(run.events("update")["time"]), run.events("message")["sent_at"]
-    return n_updates * (n_updates + len(np.unique(sent)) + len(np.unique(run.events("drop")["sent_at"])))
+    return tape.n_updates * (tape.n_updates + tape.n_pushes)
 
 
-def replay_linear(run: Run, rules: MergeRules) -> LinearReplay:
-    """Return the pushes of a run in which merges are weighted means."""
-    updates = run.events("update")
-    trained = np.flatnonzero(updates["samples"] > 0)
-    column = np.full(len(updates["time"]), -1)
-    column[trained] = np.arange(len(trained))
-    n_nodes = len(rules.operations)
-    models = _Models(rules, np.zeros((n_nodes, len(trained))))
-    before, order = np.zeros((len(trained), len(trained))), np.zeros(len(trained), np.int64)
-    taken, deliveries = [0] * n_nodes, [list[int]() for _ in range(n_nodes)]
-    pushes: list[F64] = []
-    sender: list[int] = []
-    sent_updates: list[int] = []
-    for what, node, number in iter_steps(run, n_nodes):
-        if what == "deliver":
-            models.merge(node, pushes[number], rules.weights[sender[number]])
-            deliveries[node].append(number)
-        if what in ("deliver", "end"):
-            continue
-        models.close_pool(node)
-        if what == "push":
-            pushes.append(models.rows[node].copy())
-            sender.append(node)
-            sent_updates.append(taken[node])
-        else:
-            place = column[number]
-            before[place], order[place] = models.rows[node], taken[node]
-            models.rows[node, place] = 1.0
-            taken[node] += 1
+def replay_linear(tape: ContactTape, weights: F64) -> LinearReplay:
+    """Return the pushes of a run in which merges are means, given the weight of each node's models."""
+    replay = _WeightedReplay(tape, weights)
+    replay_tape(tape, replay)
+    own = [[count for count in samples if count] for samples in tape.samples]
+    owner, order = np.array(replay.owner, np.int64), np.array(replay.order, np.int64)
     return LinearReplay(
-        updates["node"][trained].astype(np.int64),
+        owner,
         order,
-        updates["samples"][trained].astype(np.int64),
-        before,
-        np.array(pushes).reshape(len(pushes), len(trained)),
-        np.array(sender, np.int64),
-        np.array(sent_updates, np.int64),
-        deliveries,
+        np.array(
+            [own[node][number] for node, number in zip(replay.owner, replay.order, strict=True)], np.int64
+        ),
+        replay.before,
+        np.array(replay.pushes).reshape(len(replay.pushes), len(owner)),
+        np.array(replay.sender, np.int64),
+        np.array(replay.sent_updates, np.int64),
+        replay.deliveries,
     )
 
 
-class _Models:
-    """The models of all nodes, as rows of weights of updates."""
+class _WeightedReplay(Replay):
+    """The models of all nodes, as rows of weights of local updates.
 
-    def __init__(self, rules: MergeRules, rows: F64) -> None:
-        self.rows = rows
-        self._rules = rules
-        self._pools: dict[int, tuple[F64, float]] = {}
+    A merge is applied on arrival, by the weights of :func:`gossiprec.compute.plan.planner_loop.enqueue_delivery`.
+    """
 
-    def merge(self, node: int, received: F64, weight: float) -> None:
-        """Merge a received model, by the weight of its sender."""
-        operation, own = self._rules.operations[node], self._rules.weights[node]
-        if operation is Op.ADOPT:
-            self.rows[node] = received
-        elif operation is Op.BLEND:
+    def __init__(self, tape: ContactTape, weights: F64) -> None:
+        n_nodes, n_trained = len(tape.roles), sum(map(np.count_nonzero, tape.samples))
+        self._models, self._weights = np.zeros((n_nodes, n_trained)), weights.tolist()
+        self._mass = [0.0] * n_nodes  # of the models that a node has pooled since its last push
+        self._taken = [0] * n_nodes
+        self.before = np.zeros((n_trained, n_trained))
+        self.owner: list[int] = []
+        self.order: list[int] = []
+        self.pushes: list[F64] = []
+        self.sender: list[int] = []
+        self.sent_updates: list[int] = []
+        self.deliveries = [list[int]() for _ in range(n_nodes)]
+
+    def update(self, node: int, number: int) -> None:
+        self.before[number] = self._models[node]
+        self.owner.append(node)
+        self.order.append(self._taken[node])
+        self._models[node, number] = 1.0
+        self._taken[node] += 1
+
+    def push(self, node: int, number: int) -> None:
+        self._mass[node] = 0.0
+        self.pushes.append(self._models[node].copy())
+        self.sender.append(node)
+        self.sent_updates.append(self._taken[node])
+
+    def deliver(self, node: int, number: int, operation: Op) -> None:
+        self.deliveries[node].append(number)
+        if operation is Op.NOTHING:
+            return
+        keep, weight = 0.0, self._weights[self.sender[number]]
+        if operation is not Op.ADOPT:
+            own = 0.0 if operation is Op.POOL else self._weights[node]
+            if operation is not Op.BLEND:
+                own += self._mass[node]
+                self._mass[node] += weight
             keep = own / (own + weight) if weight > 0 else 1.0
-            self.rows[node] = keep * self.rows[node] + (1 - keep) * received
-        else:
-            total, mass = self._pools.get(node, (np.zeros_like(received), 0.0))
-            self._pools[node] = (total + weight * received, mass + weight)
+        self._models[node] = keep * self._models[node] + (1 - keep) * self.pushes[number]
 
-    def close_pool(self, node: int) -> None:
-        """Replace a node's model by the mean of what it has pooled, if it pools."""
-        total, mass = self._pools.pop(node, (0.0, 0.0))
-        if self._rules.operations[node] is Op.AVERAGE:
-            own = self._rules.weights[node]
-            total, mass = total + own * self.rows[node], mass + own
-        if mass > 0:
-            self.rows[node] = total / mass
+    def end(self, number: int) -> None:
+        """Keep the push, which is part of the view of its receivers."""
 
 
 class ReplayedRound(NamedTuple):
-    """A round of a coordinator: the clients of which it has merged an answer, and their updates as rows of the log."""
+    """A round of a coordinator: the clients of which it has merged an answer, and the samples of their updates."""
 
     clients: list[int]
-    updates: list[int]
+    samples: list[int]
 
 
-def replay_rounds(run: Run, n_users: int) -> tuple[list[ReplayedRound], I64] | None:
-    """Return the rounds of a coordinator, and how many each client has seen; None if an answer came late.
+def replay_rounds(tape: ContactTape, n_users: int) -> tuple[list[ReplayedRound], I64] | None:
+    """Return the rounds of a coordinator, and how many each client has seen.
 
-    An answer is late if the coordinator has sent another version since the one that its client trained.
+    None unless each answer of a round is a fresh local update of another client: a late one holds an earlier version,
+    and a client of which the task was copied answers twice.
     """
-    rounds: list[ReplayedRound] = [ReplayedRound([], [])]
-    seen, trained = np.zeros(n_users + 1, np.int64), [-1] * (n_users + 1)
-    carries: dict[int, tuple[int, int, int]] = {}  # sender, version, last update
-    for what, node, number in iter_steps(run, n_users + 1):
-        if what == "update":
-            trained[node] = number
-        elif what == "push":
-            if node == n_users:
-                rounds.append(ReplayedRound([], []))
-            version = len(rounds) - 1 if node == n_users else seen[node]
-            carries[number] = (node, int(version), trained[node])
-        elif what == "end":
-            del carries[number]
-        elif what == "deliver":
-            sender, version, update = carries[number]
-            if node != n_users:
-                seen[node] = max(seen[node], version)
-            elif version != len(rounds) - 1:
-                return None
-            else:
-                rounds[-1].clients.append(sender)
-                rounds[-1].updates.append(update)
+    replay = _RoundReplay(tape, n_users)
+    replay_tape(tape, replay)
     # the first version has no answers in it: version k shows rounds 1 .. k - 1
-    return rounds[1:], np.maximum(seen[:n_users] - 1, 0)
+    return None if replay.is_mixed else (replay.rounds[1:], np.maximum(replay.seen - 1, 0))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a push carries: its sender, the version that it has trained on, and the samples of its update, or 0."""
+
+    sender: int
+    version: int
+    samples: int
+
+
+class _RoundReplay(Replay):
+    """The answers that a coordinator has merged, round by round."""
+
+    def __init__(self, tape: ContactTape, n_users: int) -> None:
+        self.rounds = [ReplayedRound([], [])]
+        self.seen = np.zeros(n_users, np.int64)
+        self.is_mixed = False
+        self._coordinator = n_users
+        self._samples = [iter([count for count in samples if count]) for samples in tape.samples]
+        self._held, self._trained = [0] * n_users, [0] * n_users
+        self._carried: dict[int, _Answer] = {}
+
+    def update(self, node: int, number: int) -> None:
+        self._trained[node] = next(self._samples[node])
+
+    def push(self, node: int, number: int) -> None:
+        if node == self._coordinator:
+            self.rounds.append(ReplayedRound([], []))
+            self._carried[number] = _Answer(node, len(self.rounds) - 1, 0)
+        else:
+            self._carried[number] = _Answer(node, self._held[node], self._trained[node])
+
+    def deliver(self, node: int, number: int, operation: Op) -> None:
+        answer = self._carried[number]
+        if node != self._coordinator:
+            self._held[node], self._trained[node] = answer.version, 0
+            self.seen[node] = max(self.seen[node], answer.version)
+            return
+        now = self.rounds[-1]
+        if answer.version != len(self.rounds) - 1 or answer.sender in now.clients:
+            self.is_mixed = True
+        now.clients.append(answer.sender)
+        now.samples.append(answer.samples)
+
+    def end(self, number: int) -> None:
+        del self._carried[number]

@@ -1,4 +1,4 @@
-"""The epsilon of each victim towards each observer of a run with DP-SGD, from the run's log."""
+"""The epsilon of each victim towards each observer of a run with DP-SGD, from the run's tape."""
 
 from __future__ import annotations
 
@@ -12,73 +12,35 @@ import numpy as np
 from scipy.linalg import qr
 
 from gossiprec.base.arrays import F64, I64, Bools
-from gossiprec.base.errors import DataError, ScenarioError
+from gossiprec.base.errors import DataError
 from gossiprec.base.registry import registry_name
-from gossiprec.compute.local_update import NodeSettings
-from gossiprec.compute.plan.tape import MERGING, Op
 from gossiprec.defences import compute_epsilons, sampled_mean_epsilon
-from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.schedule import build_and_schedule, planned_settings
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.emulation.run.contact_replay import (
     FAR,
+    ContactTape,
     LinearReplay,
-    MergeRules,
-    count_numbers,
     replay_linear,
     replay_reach,
     replay_rounds,
 )
+from gossiprec.emulation.run.epsilon_coverage import (
+    NEIGHBOURS,
+    NodeNoise,
+    check_covered,
+    check_has_noise,
+    check_weights,
+    linear_gap,
+    size_gap,
+)
 from gossiprec.emulation.run.influence import comparable_scenario, find_users
 from gossiprec.models.base.parameter_blocks import BlockRole
-from gossiprec.runs import Run, open_run
+from gossiprec.runs import open_run
 from gossiprec.runs.run_files import EPSILON
 from gossiprec.runs.run_tables import epsilon_bytes, write_arrays
-from gossiprec.scenario import Scenario
-from gossiprec.scenario.network import Churn
-
-MOST_UPDATES = 2000
-"""Most local updates of a run for the linear bound: a view of n updates takes time in proportion to n^3."""
-MOST_NUMBERS = 2**26
-"""Most numbers of its replay."""
-
-
-@dataclass(frozen=True)
-class NodeNoise:
-    """The noise of each node's local updates.
-
-    Attributes
-    ----------
-    multiplier : ndarray of float64, shape (n_nodes,)
-        Deviation of the noise in units of the largest change that the unit of protection makes; 0 without noise.
-    deviation : ndarray of float64, shape (n_nodes,)
-        Deviation of the noise of a sum of gradients, or of a local update.
-    delta : ndarray of float64, shape (n_nodes,)
-    epochs : ndarray of int64, shape (n_nodes,)
-        Gaussian mechanisms per local update.
-    by_user : ndarray of bool, shape (n_nodes,)
-        Whether the unit of protection is all data of a user.
-    """
-
-    multiplier: F64
-    deviation: F64
-    delta: F64
-    epochs: I64
-    by_user: Bools
-
-    @classmethod
-    def of(cls, components: RunComponents, settings: NodeSettings) -> NodeNoise:
-        """Return the noise that the policies of a run have set."""
-        by_user, delta = settings.update_clip > 0, np.full(components.protocol.n_nodes, np.nan)
-        multiplier = np.where(by_user, settings.update_noise, settings.noise_multiplier).astype(np.float64)
-        clip = np.where(by_user, settings.update_clip, settings.clip_norm)
-        for policy in components.policies:
-            if isinstance(policy, DPSGD):
-                delta[policy.nodes] = policy.options.delta
-        epochs = np.where(by_user, 1, components.training.local_epochs)
-        return cls(multiplier, multiplier * clip, delta, epochs, by_user)
 
 
 @dataclass(frozen=True)
@@ -110,6 +72,8 @@ class NetworkEpsilon:
         The largest of the victims.
     reason : str or None
         The reason why there is no linear bound.
+    neighbours : str
+        The relation of data sets that every epsilon is about.
     """
 
     victims: I64
@@ -123,6 +87,7 @@ class NetworkEpsilon:
     local: F64
     delta: float
     reason: str | None
+    neighbours: str = NEIGHBOURS
 
     def table(self) -> list[dict[str, float]]:
         """Return means and largest values by number of hops, nearest first."""
@@ -182,7 +147,7 @@ def network_epsilon(
     DataError
         If a user or a node does not exist.
     ScenarioError
-        If no epsilon covers what the run sends.
+        If no epsilon covers the messages of the run.
     LogError
         If the run is not complete, belongs to another version of the code, or its data have changed.
 
@@ -196,7 +161,8 @@ def network_epsilon(
     check_has_noise(run.path, scenario)
     progress = progress or NullProgress()
     components, schedule = build_and_schedule(scenario, load_data(scenario), progress, Stopwatch())
-    _check_covered(run, components)
+    tape = ContactTape.of(run, components.protocol, check_covered(run.path, components, schedule))
+    check_weights(run.path, components, tape)
     n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
     chosen = np.arange(n_users)
     if victims is not None:
@@ -206,7 +172,7 @@ def network_epsilon(
     ]
     _check_observers(run.path, groups, n_nodes)
     noise = NodeNoise.of(components, planned_settings(components, schedule))
-    found = _account(run, components, noise, (chosen, groups), progress)
+    found = _account(tape, components, noise, (chosen, groups), progress)
     write_arrays(run.path / EPSILON, found.arrays(), epsilon_bytes(run.summary))
     return found
 
@@ -229,7 +195,7 @@ def _check_observers(path: Path, groups: Sequence[I64], n_nodes: int) -> None:
 
 
 def _account(
-    run: Run,
+    tape: ContactTape,
     components: RunComponents,
     noise: NodeNoise,
     pairs: tuple[I64, Sequence[I64]],
@@ -237,23 +203,22 @@ def _account(
 ) -> NetworkEpsilon:
     """Return the epsilons of some victims towards some observers."""
     chosen, groups = pairs
-    n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
     progress.phase("replaying messages")
-    reach = replay_reach(run, n_users, n_nodes)
+    roots = root_users(components)
+    noise = noise.without(roots)
+    reach = replay_reach(tape, components.split.n_users, roots)
     exposure = np.stack([reach.updates[np.ix_(chosen, own)].max(axis=1) for own in groups], axis=1).astype(
         float
     )
-    updates = run.events("update")
-    totals = np.bincount(updates["node"][updates["samples"] > 0], minlength=n_nodes)[chosen].astype(
-        np.float64
-    )
-    linear, reason = None, linear_gap(run, components, noise)
+    totals = np.array([np.count_nonzero(tape.samples[user]) for user in chosen.tolist()], np.float64)
+    totals[np.isin(chosen, roots)] += 1  # the coordinator has their data
+    linear, reason = None, linear_gap(components, noise)
     if reason is None:
         progress.phase("computing views")
-        views = round_exposures(run, components, noise, groups)
+        views = round_exposures(tape, components, noise, groups)
         if views is None:
-            reason = size_gap(run)
-            views = None if reason else linear_exposures(run, components, noise, groups)
+            reason = size_gap(tape)
+            views = None if reason else linear_exposures(tape, components, noise, groups)
         linear = None if views is None else np.minimum(views[chosen], exposure)
     hops = np.stack([reach.hops[np.ix_(chosen, own)].min(axis=1) for own in groups], axis=1).astype(
         np.float64
@@ -264,7 +229,7 @@ def _account(
     def epsilons(updates: F64) -> F64:
         return np.where(own, np.nan, _epsilons(noise, chosen, updates))
 
-    sampled = None if linear is None else sampled_epsilons(run, components, noise)
+    sampled = None if linear is None else sampled_epsilons(tape, components, noise)
     by_reach = epsilons(exposure)
     by_view = None if linear is None else epsilons(linear)
     ids = np.array([members[0] if len(members) == 1 else -1 for members in groups], np.int64)
@@ -289,73 +254,10 @@ def _epsilons(noise: NodeNoise, users: I64, updates: F64) -> F64:
     return found
 
 
-def check_has_noise(path: Path, scenario: Scenario) -> None:
-    """Refuse a run in which no node has noise in training.
-
-    Raises
-    ------
-    ScenarioError
-    """
-    if not any(isinstance(policy.options, DPSGD.Options) for policy in scenario.policies):
-        raise ScenarioError(
-            f"{path}: policies: found no dp-sgd; expected a run with noise in training; add "
-            "{name: dp-sgd, epsilon: 10} to policies and run it again"
-        )
-
-
-def _check_covered(run: Run, components: RunComponents) -> None:
-    """Refuse a run in which data leave nodes without noise.
-
-    Raises
-    ------
-    ScenarioError
-    """
-    if components.protocol.choices_follow_data:
-        raise ScenarioError(
-            f"{run.path}: protocol.name: found {registry_name(components.protocol)}, which chooses receivers by items "
-            "without noise, so no epsilon covers a message; use rand-gossip or fedavg"
-        )
-    if not components.mode.nodes_hold_models:
-        raise ScenarioError(
-            f"{run.path}: protocol: found a run of mode {components.mode.title}; expected nodes with models, of which "
-            "dp-sgd hides the training; use rand-gossip, or fedavg with client_model: own"
-        )
-
-
-def linear_gap(run: Run, components: RunComponents, noise: NodeNoise) -> str | None:
-    """Return the reason why the messages of a run are not linear in its noise, or None if they are."""
-    scenario, protocol, training = components.scenario, components.protocol, components.training
-    name = registry_name(protocol)
-    options = protocol.options
-    by_sample = (noise.multiplier > 0) & ~noise.by_user
-    steps = training.optimizer != "sgd" or training.batch_size is not None or training.local_epochs != 1
-    gaps = {
-        f"the protocol {name} is not rand-gossip or fedavg": name not in ("rand-gossip", "fedavg"),
-        "models are merged by a rule other than a mean, or a server": bool(components.receivers),
-        "the coordinator chooses clients by their data, waits for them or weighs them": name == "fedavg"
-        and (options.choose != "uniform" or options.round is not None or not options.aggregation.plain
-             or options.aggregation.name != "synchronous"),
-        "poisoners or adversaries take part": bool(scenario.attackers or scenario.adversaries),
-        "a policy rewrites messages": any(
-            registry_name(policy) not in ("dp-sgd", "share-less") for policy in components.policies
-        ),
-        "nodes go offline or computing takes time": scenario.churn != Churn() or scenario.network.compute is not None,
-        "every node holds the rows of all users": protocol.whole_user_table,
-        "models are stored in float16": scenario.executor.number_format != "float32",
-        "training changes during the run": bool(scenario.changes),
-        "the recommender adds terms and data": components.recommender is not None,
-        "a local update is more than one step of sgd on a full batch (training: optimizer sgd, batch_size full, "
-        "local_epochs 1), and the unit is not user": bool(steps and by_sample.any()),
-    }  # fmt: skip
-    return next((reason for reason, applies in gaps.items() if applies), None)
-
-
-def size_gap(run: Run) -> str | None:
-    """Return the reason why the views of a run cannot be computed, or None if they can."""
-    n_updates = len(run.events("update")["time"])
-    if n_updates > MOST_UPDATES:
-        return f"it has {n_updates:,} local updates, more than {MOST_UPDATES:,}"
-    return "its messages take too much memory" if count_numbers(run) > MOST_NUMBERS else None
+def root_users(components: RunComponents) -> I64:
+    """Return the users of whom the coordinator has the data, ascending (rules and servers with root data)."""
+    known = [users for _, users in components.choose_root_users()]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *known]))
 
 
 def update_deviations(components: RunComponents, noise: NodeNoise, owner: I64, samples: I64) -> F64:
@@ -365,36 +267,36 @@ def update_deviations(components: RunComponents, noise: NodeNoise, owner: I64, s
 
 
 def round_exposures(
-    run: Run, components: RunComponents, noise: NodeNoise, groups: Sequence[I64]
+    tape: ContactTape, components: RunComponents, noise: NodeNoise, groups: Sequence[I64]
 ) -> F64 | None:
     """Return the exposure of each user to each group of nodes that share what they know, by rounds of a coordinator.
 
-    None if the coordinator does not average fresh answers.
+    None if the coordinator does not average fresh answers of different clients.
 
     A version is the version before it plus the mean of the noisy updates of one round. Versions are seen, or assumed to
     be, so a round shows its mean: the share of an update is that of its noise in the noise of the others, of which no
-    member of the group is one. A group with the coordinator sees single updates.
+    member of the group is one. A group with the coordinator sees single updates. An answer of a client that does not
+    train any more adds no noise, and shows nothing.
 
     Returns
     -------
     ndarray of float64, shape (n_users, n_groups), or None
     """
     n = components.split.n_users
-    replayed = replay_rounds(run, n) if components.protocol.n_nodes == n + 1 else None
+    replayed = replay_rounds(tape, n) if components.protocol.n_nodes == n + 1 else None
     if replayed is None:
         return None
     rounds, seen = replayed
-    samples, weights = run.events("update")["samples"].astype(np.int64), components.merge_weights
+    weights = components.merge_weights
     is_member = np.stack([np.isin(np.arange(n), own) for own in groups], axis=1)
     coordinates = np.array([n in own for own in groups])
     versions = np.array([np.append(seen, 0)[own].max() for own in groups])
     found, count = np.zeros(is_member.shape), np.zeros(is_member.shape)
-    for number, (clients, updates) in enumerate(rounds):
-        users = np.array(clients, np.int64)
+    for number, (clients, samples) in enumerate(rounds):
+        counts = np.array(samples, np.int64)
+        users, counts = np.array(clients, np.int64)[counts > 0], counts[counts > 0]
         power = np.zeros(n)
-        power[users] = (
-            weights[users] * update_deviations(components, noise, users, samples[np.array(updates, np.int64)])
-        ) ** 2
+        power[users] = (weights[users] * update_deviations(components, noise, users, counts)) ** 2
         others = np.where(coordinates, 0.0, power.sum() - power @ is_member)
         share = np.divide(
             power[:, None],
@@ -412,14 +314,16 @@ def round_exposures(
     return found
 
 
-def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, groups: Sequence[I64]) -> F64:
+def linear_exposures(
+    tape: ContactTape, components: RunComponents, noise: NodeNoise, groups: Sequence[I64]
+) -> F64:
     """Return the exposure of each user to each group of nodes that share what they know, by its linear view.
 
     Returns
     -------
     ndarray of float64, shape (n_users, n_groups)
     """
-    replay = replay_linear(run, merge_rules(components))
+    replay = replay_linear(tape, components.merge_weights)
     scale = update_deviations(components, noise, replay.owner, replay.samples)
     has_own = bool(components.layout.users.stop or len(components.layout.blocks_of_role(BlockRole.PRIVATE)))
     shows_own = ~components.outgoing.withholds_role(BlockRole.USER) & bool(components.layout.users.stop)
@@ -440,13 +344,6 @@ def linear_exposures(run: Run, components: RunComponents, noise: NodeNoise, grou
         users = replay.owner < len(found)
         np.add.at(found[:, column], replay.owner[users], exposures[users])
     return found
-
-
-def merge_rules(components: RunComponents) -> MergeRules:
-    """Return the operations and weights by which the nodes of a run merge."""
-    behaviours, roles = components.protocol.role_behaviours, components.protocol.roles
-    merging = [next(iter(MERGING & behaviour.on_any_receive), Op.NOTHING) for behaviour in behaviours]
-    return MergeRules([merging[role] for role in roles.tolist()], components.merge_weights)
 
 
 def observer_view(replay: LinearReplay, members: I64) -> tuple[F64, Bools]:
@@ -493,10 +390,10 @@ def _shown_updates(replay: LinearReplay, members: I64, shows_own: Bools) -> I64:
     return shown
 
 
-def sampled_epsilons(run: Run, components: RunComponents, noise: NodeNoise) -> F64 | None:
+def sampled_epsilons(tape: ContactTape, components: RunComponents, noise: NodeNoise) -> F64 | None:
     """Return the epsilon of any user towards each node if samples of clients are secret, shape (n_nodes,).
 
-    None if samples are not uniform, or users and their updates are not hidden by the same noise. Also None if clients
+    None if samples are not uniform, or not all answers are updates with the same noise. Also None if clients
     keep a state between rounds, a user row or moments: it would link a round with the secret samples of earlier ones.
     NaN for the coordinator, which knows its samples.
     """
@@ -508,12 +405,13 @@ def sampled_epsilons(run: Run, components: RunComponents, noise: NodeNoise) -> F
     if not is_fedavg or options.pause or options.slice or options.ask != "all":
         return None
     deviations = noise.deviation[:n] * components.merge_weights[:n]
-    replayed = replay_rounds(run, n) if noise.by_user[:n].all() and (deviations > 0).all() else None
+    replayed = replay_rounds(tape, n) if noise.by_user[:n].all() and (deviations > 0).all() else None
     if replayed is None or np.ptp(deviations) or np.ptp(noise.multiplier[:n]):
         return None
     rounds, seen = replayed
     sizes = np.unique([len(clients) for clients, _ in rounds[: int(seen.max())]])
-    if len(sizes) != 1 or not 2 <= sizes[0] < n:
+    untrained = any(0 in samples for _, samples in rounds[: int(seen.max())])
+    if untrained or len(sizes) != 1 or not 2 <= sizes[0] < n:
         return None
     found = np.full(n + 1, np.nan)
     for count in np.unique(seen).tolist():
@@ -564,129 +462,3 @@ def update_exposures(view: F64, owner: I64) -> F64:
         own = np.flatnonzero(owner == user)
         found[own] = np.abs(basis[own] @ basis[own].T).sum(axis=1)
     return found
-
-
-def averaging_view(mixing: F64, seen: Bools, rounds: int) -> F64:
-    """Return the view of synchronous gossip averaging, in which all nodes add noise once, before the first round.
-
-    Parameters
-    ----------
-    mixing : ndarray of float64, shape (n, n)
-        W: a round replaces the models x by ``W x``.
-    seen : ndarray of bool, shape (n,)
-        The nodes of which the models are seen before each round.
-    rounds : int
-
-    Returns
-    -------
-    ndarray of float64, shape (rounds * n_seen, n)
-    """
-    state, rows = np.eye(len(mixing)), []
-    for _ in range(rounds):
-        rows.append(state[seen])
-        state = mixing @ state
-    return np.concatenate(rows)
-
-
-def message_exposures(view: F64) -> F64:
-    """Return Muffliato's exposure of each node: the sum of ``V_mu^2 / ||V_m||^2`` over the messages m, shape (n,).
-
-    Notes
-    -----
-    The sum treats messages as independent mechanisms. They carry the same noise, so that together they reveal more: on
-    a ring, the difference of two messages shows a single node. It is not a bound of what is seen, and ``gossiprec
-    epsilon`` does not use it.
-
-    References
-    ----------
-    Muffliato, theorem 1, with the rows of ``W^t`` as messages.
-    """
-    return np.asarray((view**2 / (view**2).sum(axis=1, keepdims=True)).sum(axis=0))
-
-
-def ring_mixing(n: int) -> F64:
-    """Return the mixing matrix of a ring of n nodes, each with the weight 1/3 for itself and each neighbour."""
-    near = np.eye(n)
-    return (near + np.roll(near, 1, axis=1) + np.roll(near, -1, axis=1)) / 3
-
-
-def ring_muffliato_exposure(n: int, distance: int, rounds: int) -> float:
-    """Return Muffliato's exposure towards a node `distance` hops away on a ring, by the eigenvalues of the ring."""
-    waves = 2 * np.pi * np.arange(n) / n
-    eigenvalues, total = (1 + 2 * np.cos(waves)) / 3, 0.0
-    for t in range(rounds):
-        powers = eigenvalues**t
-        norm = (powers**2).mean()
-        for hops in (distance - 1, distance + 1):
-            total += (powers * np.cos(waves * hops)).mean() ** 2 / norm
-    return float(total)
-
-
-def complete_muffliato_exposure(n: int, rounds: int) -> float:
-    """Return Muffliato's exposure on a complete graph: every message but the first of each node is the mean."""
-    return 1.0 + (rounds - 1) * (n - 1) / n
-
-
-def mean_exposure(n_others: int, rounds: int) -> float:
-    """Return the exposure if only the mean of `n_others` fresh noisy updates is seen per round: ``rounds / n_others``.
-
-    This is the growth with the number of rounds of secure summation on a complete graph, and of the other clients of a
-    coordinator; the observer knows and removes its own update.
-
-    References
-    ----------
-    arXiv 2505.19969, secure summation.
-    """
-    return rounds / n_others
-
-
-def walk_exposures(gaps: I64) -> F64:
-    """Return the exposure of each visit of a random walk that reaches the observer `gaps` noisy steps later: 1 / gap.
-
-    References
-    ----------
-    Cyffers, Bellet, Upadhyay 2024: the noise of all steps between two nodes hides the first of them.
-    """
-    return 1.0 / np.asarray(gaps, np.float64)
-
-
-def expected_walk_exposures(mixing: F64, steps: int) -> F64:
-    """Return a bound of the expected exposure of one visit of a random walk, from each node (row) to each other one.
-
-    It is ``sum_t (W^t)_uv / t`` over the steps t, as if the observer hid the visit only by the noise since then. A walk
-    visits each node every n steps on average, so T steps expose a node by T / n times as much.
-
-    Parameters
-    ----------
-    mixing : ndarray of float64, shape (n, n)
-        W, the probabilities of the next node: symmetric, of a connected graph.
-    steps : int
-        Steps that follow the visit.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, n)
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not symmetric and stochastic, or nodes cannot reach one another.
-
-    Notes
-    -----
-    The closed form is ``H / n - log(I - W + J)``, with the harmonic number H of `steps`, the logarithm of a matrix, and
-    J of entries 1 / n. The paper writes ``ln T`` for H. Both are limits: powers of W beyond `steps` are taken as J, so
-    use it for steps above the mixing time. The expectation over first visits only is smaller.
-
-    References
-    ----------
-    Cyffers, Bellet, Upadhyay 2024, privacy loss between pairs of nodes (arXiv 2402.07471).
-    """
-    n = len(mixing)
-    if not np.allclose(mixing, mixing.T) or not np.allclose(mixing.sum(axis=1), 1.0) or (mixing < 0).any():
-        raise ValueError("found a matrix that is not symmetric with rows of sum 1; expected probabilities")
-    lengths, axes = np.linalg.eigh(np.eye(n) - mixing + 1.0 / n)
-    if lengths[0] < n * np.finfo(np.float64).eps:
-        raise ValueError("found nodes that cannot reach one another; expected a connected graph")
-    harmonic = (1.0 / np.arange(1, steps + 1)).sum()
-    return np.asarray(harmonic / n - (axes * np.log(lengths)) @ axes.T, np.float64)

@@ -22,8 +22,8 @@ from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import NullProgress, Progress
+from gossiprec.emulation.run.epsilon_coverage import NodeNoise, check_has_noise
 from gossiprec.emulation.run.influence import comparable_scenario
-from gossiprec.emulation.run.network_epsilon import NodeNoise, check_has_noise
 from gossiprec.models.feeds.base import PointwiseFeed
 from gossiprec.runs import open_run
 from gossiprec.scenario import Scenario

@@ -21,6 +21,7 @@ from gossiprec.compute.inbox_reducer import OnAggregate, RoundAnswers
 from gossiprec.compute.scorer import Scorer
 from gossiprec.defences import compute_epsilons
 from gossiprec.emulation.progress import Progress
+from gossiprec.emulation.run.epsilon_coverage import NodeNoise
 from gossiprec.emulation.run.influence import (
     ModelDifferences,
     check_list_length,
@@ -31,7 +32,6 @@ from gossiprec.emulation.run.influence import (
     without_users,
 )
 from gossiprec.emulation.run.live_run import LiveRun
-from gossiprec.emulation.run.network_epsilon import NodeNoise
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
 from gossiprec.emulation.unlearning import UNLEARNERS, FinalModels, Forgotten, Unlearner, UnlearningRequest
 from gossiprec.measures.ranking import nanmean

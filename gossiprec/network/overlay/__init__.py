@@ -262,6 +262,11 @@ class ExchangeOptions(Options):
         default=8, ge=2, le=2**31 - 1, description="view size c: maximum number of distinct other nodes"
     )
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether peers depend on the users' items."""
+        return False
+
     @model_validator(mode="before")
     @classmethod
     def _nothing_else(cls, raw: Any) -> Any:

@@ -46,6 +46,11 @@ class DescriptorOptions(ExchangeOptions):
         "once (for comparison)",
     )
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether nodes are similar by taste or place."""
+        return self.rank != "random"
+
 
 @SAMPLINGS.register("descriptors")
 class Descriptors(ExchangedViews):

@@ -167,6 +167,14 @@ class GraphSequence(Options):
         return sequence
 
 
+def links_follow_data(graph: Graph) -> bool:
+    """Return whether nodes of a graph are linked by their users' items."""
+    if isinstance(graph, GraphSequence):
+        parts = () if isinstance(graph.sequence, str) else graph.sequence
+        return any(map(links_follow_data, parts))
+    return isinstance(graph, FamilyGraph) and bool(FAMILIES[graph.family].asks & {"items", "places"})
+
+
 def check_starts(starts: list[float]) -> None:
     """Refuse start times of graphs that do not begin at 0 or are not ascending.
 

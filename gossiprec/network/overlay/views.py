@@ -23,6 +23,7 @@ from gossiprec.network.overlay.graph_options import (
     KINDS,
     Graph,
     GraphSequence,
+    links_follow_data,
     load_graph_sequence,
     load_placed_graph,
 )
@@ -305,6 +306,11 @@ class NeighborOptions(Options):
     given_by: ClassVar[tuple[str, str]]
     """The key that gives the peers, and the reason why nothing else can."""
 
+    @property
+    def follows_data(self) -> bool:
+        """Whether peers depend on the users' items."""
+        return False
+
     @model_validator(mode="before")
     @classmethod
     def _nothing_of_random_views(cls, raw: Any) -> Any:
@@ -324,6 +330,11 @@ class StaticViewOptions(NeighborOptions):
 
     given_by = ("graph", "in a fixed graph a node keeps its neighbours")
     graph: Graph
+
+    @property
+    def follows_data(self) -> bool:
+        """Whether nodes are linked by taste or place."""
+        return links_follow_data(self.graph)
 
     @model_validator(mode="before")
     @classmethod

@@ -64,8 +64,6 @@ class Protocol(ABC):
     """Whether the class defines :meth:`on_receive`; set by itself."""
     max_answers: ClassVar[int] = 1000
     """Limit of the messages that follow from one wake: a guard against endless answers."""
-    choices_follow_data: ClassVar[bool] = False
-    """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
     seconds_per_wake: float | None = None
     """Seconds of one unit of virtual time, from the scenario; None if it does not state them."""
 
@@ -123,6 +121,11 @@ class Protocol(ABC):
     def users_meet(cls, options: Any) -> bool:
         """Return whether users' nodes receive one another's models under some options."""
         return cls.peers_meet
+
+    @property
+    def choices_follow_data(self) -> bool:
+        """Whether receivers or merge weights depend on a node's items directly: no noise covers this."""
+        return False
 
     @property
     def n_servers(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import PositiveFloat, model_validator
 
@@ -51,6 +51,8 @@ class ViewOptions(Options):
     refresh: ClockedRefreshOptions | CountedRefreshOptions = ClockedRefreshOptions()
     heal: bool = True
     """replace offline peers of a view by random online ones; if false, messages to them are lost"""
+    follows_data: ClassVar[bool] = False
+    """Whether peers depend on the users' items."""
 
     @model_validator(mode="before")
     @classmethod

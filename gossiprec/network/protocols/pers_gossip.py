@@ -50,13 +50,16 @@ class PersGossip(Gossip):
     options: PersGossipOptions
     merge_operation = Op.SCORE
     depends_on_values = True
-    choices_follow_data = True
-    """Performance is measured on validation items, among items that exclude training items."""
 
     def __init__(self, options: Any, **setting: Any) -> None:
         super().__init__(options, **setting)
         self._heard: list[dict[int, float]] = [{} for _ in range(self.n_users)]
         self._view: list[list[int]] = [[] for _ in range(self.n_users)]
+
+    @property
+    def choices_follow_data(self) -> bool:
+        """True: performance is measured on validation items, among items that exclude training items."""
+        return True
 
     @functools.cached_property
     def _due(self) -> NodeStreams:

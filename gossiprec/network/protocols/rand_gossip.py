@@ -112,6 +112,11 @@ class RandGossip(Gossip):
         """Operation that the option `average` selects."""
         return Op.AVERAGE if self.options.average == "all" else Op.BLEND
 
+    @property
+    def choices_follow_data(self) -> bool:
+        """Whether nodes are linked by taste or place."""
+        return self.options.view.follows_data
+
     @functools.cached_property
     def _views(self) -> Views:
         view, fanout = self.options.view, self.options.fanout
