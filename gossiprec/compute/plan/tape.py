@@ -226,7 +226,7 @@ def split_at_wakes(segment: TapeSegment, node: int, *, apart: bool) -> list[Tape
     """
     woke = np.flatnonzero((segment.kind == TapeEvent.WAKE) & (segment.node == node))
     edges = np.unique(np.concatenate([[0], woke, woke + 1 if apart else [], [len(segment.kind)]])).astype(int)
-    return _split(segment, edges.tolist())
+    return split_between(segment, edges.tolist())
 
 
 def split_after(segment: TapeSegment, time: float) -> list[TapeSegment]:
@@ -234,10 +234,12 @@ def split_after(segment: TapeSegment, time: float) -> list[TapeSegment]:
 
     Missed wakes stay with the first piece.
     """
-    return _split(segment, [0, int(np.searchsorted(segment.time, time, side="right")), len(segment.kind)])
+    return split_between(
+        segment, [0, int(np.searchsorted(segment.time, time, side="right")), len(segment.kind)]
+    )
 
 
-def _split(segment: TapeSegment, edges: Sequence[int]) -> list[TapeSegment]:
+def split_between(segment: TapeSegment, edges: Sequence[int]) -> list[TapeSegment]:
     """Return the pieces of a segment between consecutive events."""
     sent = np.concatenate([[0], np.cumsum(segment.count)])
     nothing = MissedWakes(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))

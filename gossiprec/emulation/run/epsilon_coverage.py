@@ -134,6 +134,11 @@ def _open_ways(components: RunComponents, schedule: Schedule) -> Iterator[tuple[
             "network.compute.per_sample", "times of messages that count samples without noise",
             "remove per_sample",
         )  # fmt: skip
+    if any(isinstance(part.root_options.users, int) for part, _ in components.choose_root_users()):
+        yield (
+            "protocol", "a number of public users, who are drawn from those with public items",
+            "list the public users in root.users",
+        )  # fmt: skip
     for index, group in enumerate(components.attackers):
         if not len(group.nodes):
             continue

@@ -231,7 +231,8 @@ def _account(
 
     sampled = None if linear is None else sampled_epsilons(tape, components, noise)
     by_reach = epsilons(exposure)
-    by_view = None if linear is None else epsilons(linear)
+    # a message without an update in it still has a merge weight, which follows from whether its sender has data
+    by_view = None if linear is None else np.where((found := epsilons(linear)) > 0, found, by_reach)
     ids = np.array([members[0] if len(members) == 1 else -1 for members in groups], np.int64)
     alone, ids[ids < 0] = ids >= 0, -1 - np.arange(np.count_nonzero(ids < 0))
     return NetworkEpsilon(
