@@ -9,6 +9,8 @@ from tools import plain_epsilon
 from tools.epsilon_networks import draw_network, examine_networks, summarise
 
 SEED = 1
+LINEAR = 6
+"""A linear network in which nodes send what they have merged."""
 
 
 def test_no_claim_of_twenty_networks_is_wrong():
@@ -46,7 +48,7 @@ def planted(monkeypatch, *, kept):
         replay._models[node] = kept * replay._models[node] + (1 - kept) * before
 
     monkeypatch.setattr(contact_replay._WeightedReplay, "deliver", forgetful)
-    return examine_networks(SEED, [0])[0].faults
+    return examine_networks(SEED, [LINEAR])[0].faults
 
 
 @pytest.mark.slow
