@@ -60,7 +60,10 @@ def draw_network(seed: int, number: int) -> Plain:
     kind = ROLES[number % len(ROLES)]
     n = int(draw.integers(5, 7))
     sections = {"gossip": _gossip, "rounds": _rounds, "reach": _reach, "open": _open_way}[kind](draw, n)
-    wakes = sections["protocol"].get("wakes") or sections["protocol"]["rounds"]
+    protocol = sections["protocol"]
+    wakes = protocol.get("wakes") or protocol["rounds"]
+    if protocol["name"] == "push-pull":
+        n = 8  # in fewer nodes everything reaches every node
     return {
         "name": f"network-{number}",
         "seed": int(draw.integers(2**31)),
@@ -155,6 +158,7 @@ def _reach(draw: Draw, n: int) -> Plain:
         "view": {"graph": {"family": "complete"}},
     }
     choices: list[Plain] = [
+        {"protocol": {"name": "push-pull", "wakes": 1}},
         {"protocol": {"name": "push-pull", "wakes": _one(draw, 1, 2), "receivers": _one(draw, 1, 2)}},
         {"protocol": {"name": "push-pull", "wakes": 2, "wake": _clock(draw), "exchange": "pull"}},
         {"protocol": {"name": "push-pull", "wakes": 2}, "network": _network(draw)},
