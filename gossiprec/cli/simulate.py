@@ -257,9 +257,7 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     except LogError as error:
         echo(f"note: no figures: {error}", err=True)
     except KeyboardInterrupt:
-        echo(
-            f"note: figures skipped; draw them with: gossiprec plot curves {quote(str(run.path))}", err=True
-        )
+        echo(f"note: figures skipped; draw them with: gossiprec plot curves {quote(str(run.path))}", err=True)
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
         with ignore_closed_pipe():
