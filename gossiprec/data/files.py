@@ -20,7 +20,7 @@ from gossiprec.data.delimited_text import InteractionTable, read_first_row, sort
 from gossiprec.data.file import Delimiter, Encoding, Quote, check_columns
 from gossiprec.data.format_detection import refuse_comment, refuse_counts
 from gossiprec.data.labels import ValueCounts
-from gossiprec.data.other_formats import is_uniform, refuse_other_formats
+from gossiprec.data.other_formats import is_uniform, refuse_other_formats, refuse_sure_formats
 from gossiprec.data.parsed_file import implausible_rows, list_doubts
 from gossiprec.data.sources import FileSource, open_text_source
 from gossiprec.data.split import Interactions, Split, display_name
@@ -98,6 +98,7 @@ class SplitFiles(OptionSet):
     def _layout(self, source: FileSource) -> TextFormat:
         require_encoding(source, self.encoding)
         sample = read_sample(source, self.encoding)
+        refuse_sure_formats(sample)
         if self.form == "lists":
             if self.delimiter is None:
                 refuse_guessed_lists(sample)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gossiprec.base.errors import did_you_mean
 from gossiprec.data.column_parsers import shorten
 from gossiprec.data.labels import LABELS, flow, label_message
-from gossiprec.data.other_formats import refuse_drawn_tables, refuse_other_formats, refuse_separator_line
+from gossiprec.data.other_formats import refuse_drawn_tables, refuse_other_formats, refuse_sure_formats
 from gossiprec.data.sources import FileSource
 from gossiprec.data.text_blocks import Rows, TextFormat, TextSample, read_sample
 
@@ -155,7 +155,7 @@ def detect_format(source: FileSource, hints: FormatHints) -> DetectedFormat:
         If the text can be parsed in two ways, or its header contradicts `hints`.
     """
     sample = read_sample(source, hints.encoding)
-    refuse_separator_line(sample)
+    refuse_sure_formats(sample)
     marks = DELIMITERS if hints.delimiter is None else (hints.delimiter,)
     tables = {mark: rows for mark in marks if (rows := sample.rows(mark, hints.quote))}
     _refuse_guessed(sample, tables, hints)

@@ -39,8 +39,8 @@ BRACKETS = {"(": ")", "[": "]", "{": "}"}
 PYTHON = re.compile(r"\s*\[?\s*\{\s*'")
 
 
-def refuse_separator_line(sample: TextSample) -> None:
-    """Refuse a text that begins with Excel's line ``sep=;``, which no table does.
+def refuse_sure_formats(sample: TextSample) -> None:
+    """Refuse a text that begins with Excel's line ``sep=;`` or with a JSON object, which no table does.
 
     Raises
     ------
@@ -54,6 +54,8 @@ def refuse_separator_line(sample: TextSample) -> None:
             f"the line sep={separator[1]}, which Excel adds",
             f"remove this line and set delimiter: {separator[1]!r}",
         )
+    if _is_json(sample.text):
+        raise refusal(sample.source, "JSON", _json_step(sample.text))
 
 
 def refuse_other_formats(sample: TextSample, tables: Collection[Rows], override: str) -> None:
@@ -102,15 +104,19 @@ def _json_step(text: str) -> str:
     """Return the next step for a text that begins like JSON."""
     if PYTHON.match(text):
         return "convert it to CSV; it has quotes of Python, so read each line with ast.literal_eval"
-    first = text.lstrip().partition("\n")[0]
-    try:
-        lines = isinstance(json.loads(first), dict)
-    except ValueError:
-        lines = False
-    more = ", lines=True" if lines else ""
+    more = ", lines=True" if _is_json(text) and text.lstrip()[0] == "{" else ""
     return (
         f"convert it to CSV, for example with pandas.read_json(path{more}).to_csv('table.csv', index=False)"
     )
+
+
+def _is_json(text: str) -> bool:
+    """Return whether the first line of a text is a JSON object, or a list of objects or lists."""
+    try:
+        found = json.loads(text.lstrip().partition("\n")[0])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) or (isinstance(found, list) and isinstance([*found, None][0], dict | list))
 
 
 def _sparse(lines: tuple[str, ...]) -> tuple[str, str] | None:

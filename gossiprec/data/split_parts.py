@@ -27,7 +27,7 @@ from gossiprec.data.other_formats import (
     BRACKETS,
     refuse_drawn_tables,
     refuse_other_formats,
-    refuse_separator_line,
+    refuse_sure_formats,
 )
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Interactions, Split, display_name
@@ -244,6 +244,7 @@ def detect_list_format(source: FileSource, hints: FormatHints) -> DetectedFormat
         If lines can be split in two ways.
     """
     sample = read_sample(source, hints.encoding)
+    refuse_sure_formats(sample)
     delimiter = hints.delimiter
     if delimiter is None:
         refuse_guessed_lists(sample)
@@ -286,7 +287,6 @@ def refuse_guessed_lists(sample: TextSample) -> None:
     DataError
         With the format and the next step.
     """
-    refuse_separator_line(sample)
     refuse_other_formats(sample, (), f"if each line is {LIST_OVERRIDE}")
     refuse_drawn_tables(sample, ())
 

@@ -117,6 +117,17 @@ def test_a_guess_overrules_neither_options_nor_a_table(text, options, tmp_path):
     assert len(load(pack(tmp_path / "a.csv", text), **options).users) > 1
 
 
+@pytest.mark.parametrize("line", ['{"user": 1, "item": 5}', '[{"user": 1, "item": 5}]', "[[1, 5]]"])
+def test_lines_of_json_are_refused_whatever_the_options(line, tmp_path):
+    path = pack(tmp_path / "a.json", f"{line}\n" * 3)
+    for options in ({}, {"columns": ["user", "item"], "delimiter": ","}, {"form": "lists", "delimiter": ","}):
+        assert "found JSON" in refusal(path, **options)
+
+
+def test_many_brackets_are_refused_without_a_traceback(tmp_path):
+    assert "found JSON" in refusal(pack(tmp_path / "a.csv", "[" * 100_000))
+
+
 def test_a_text_that_begins_like_parquet_is_text(tmp_path):
     assert not is_parquet(pack(tmp_path / "a.csv", "PAR1,x\nann,y\n"))
 
