@@ -6,7 +6,11 @@ import pyarrow as pa
 import pytest
 import yaml
 from pyarrow import parquet
-from small_data import load, pack, refusal
+from small_data import dataset, load, pack, refusal
+
+from gossiprec.base.errors import DataError
+from gossiprec.data import parquet as parquet_reader
+from gossiprec.data import text_blocks
 
 USERS, ITEMS = [f"u{k % 4}" for k in range(20)], [f"i{k % 7}" for k in range(20)]
 NAMED = {"user": "user_id", "item": "item_id"}
@@ -96,20 +100,18 @@ def test_one_dislike_among_many_likes_is_enough(kind, tmp_path):
     assert "'x', which may mark" in refusal(write(tmp_path, "x", ["like"] * 19 + ["dislike"], kind))
 
 
-def test_the_second_value_may_come_late(tmp_path):
-    rows = "".join(f"u{k % 9},i{k},{'like' if k < 20000 else 'dislike'}\n" for k in range(20100))
+def test_the_second_value_may_come_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_blocks, "BLOCK", 1024)
+    monkeypatch.setattr(parquet_reader, "ROWS", 64)
+    rows = "".join(f"u{k % 9},i{k},{'like' if k < 600 else 'dislike'}\n" for k in range(610))
     path = pack(tmp_path / "a.csv", "user_id,item_id,x\n" + rows)
     assert "line 1: found the column 'x', which may mark the lines" in refusal(path)
-    late = {"user_id": ["a"] * 300_000, "item_id": ["b"] * 300_000, "x": ["v"] * 299_990 + ["w"] * 10}
-    parquet.write_table(pa.table(late | {"n": range(300_000)}), tmp_path / "a.parquet")
+    late = {"user_id": ["a"] * 300, "item_id": ["b"] * 300, "x": ["v"] * 290 + ["w"] * 10}
+    parquet.write_table(pa.table(late | {"n": range(300)}), tmp_path / "a.parquet")
     assert "the column 'x', which may mark the rows" in refusal(tmp_path / "a.parquet")
 
 
 def test_two_values_in_a_part_of_a_split_are_refused_until_columns_are_named(tmp_path):
-    from small_data import dataset
-
-    from gossiprec.base.errors import DataError
-
     train = pack(tmp_path / "train", "".join(f"u{k % 3}\ti{k}\t{'ab'[k % 2]}\n" for k in range(8)))
     options = {"train": train, "test": pack(tmp_path / "test", "u0\ti1\ta\n")}
     with pytest.raises(DataError, match=r"column 3, which may mark .* columns: \[user, item, -\]"):
@@ -139,7 +141,8 @@ def test_among_other_ratings_a_word_or_an_empty_cell_is_refused(values, words, k
     assert f"{line}{words[1:]}" in refusal(write(tmp_path, "rating", values, kind))
 
 
-def test_words_and_numbers_in_different_blocks_are_refused(tmp_path):
-    rows = "".join(f"u{k % 9},i{k},{'yes' if k < 300_000 else 4}\n" for k in range(400_000))
+def test_words_and_numbers_in_different_blocks_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_blocks, "BLOCK", 1024)
+    rows = "".join(f"u{k % 9},i{k},{'yes' if k < 300 else 4}\n" for k in range(400))
     path = pack(tmp_path / "a.csv", "user,item,rating\n" + rows)
-    assert "line 300002: found '4' among other ratings" in refusal(path)
+    assert "line 302: found '4' among other ratings" in refusal(path)

@@ -133,9 +133,9 @@ def test_a_text_that_begins_like_parquet_is_text(tmp_path):
 
 
 def test_long_tables_with_line_ends_in_cells_are_read(tmp_path):
-    rows = "".join(f'{k},{k % 97},"a\nb:\n1, {k}"\n' for k in range(6000))
-    assert len(load(pack(tmp_path / "a.csv", "user,item,note\n" + rows)).users) == 6000
-    assert len(load(tmp_path / "a.csv", columns=["user", "item", "-"], header=True).users) == 6000
+    rows = "".join(f'{k},{k % 97},"a\nb:\n1, {k}"\n' for k in range(3500))
+    assert len(load(pack(tmp_path / "a.csv", "user,item,note\n" + rows)).users) == 3500
+    assert load(tmp_path / "a.csv", columns=["user", "item", "-"], header=True).n_items == 97
 
 
 @pytest.mark.parametrize(
