@@ -30,13 +30,13 @@ def difference(number: F64 | float, other: F64 | float) -> F64 | float:
     return found if found.ndim else float(found)
 
 
-def paired_differences(numbers: F64, others: F64) -> F64:
+def paired_differences(numbers: F64, others: F64 | float) -> F64:
     """Return the difference of each pair; sizes of differences that are equal but for rounding errors are equal.
 
     Parameters
     ----------
     numbers, others : ndarray of float64, shape (n,)
-        Finite.
+        Finite. With 0 for `others` the result is the numbers, of which equal ones are exactly equal.
 
     Returns
     -------

@@ -9,6 +9,7 @@ import numpy as np
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
+from gossiprec.base.rounding import paired_differences
 from gossiprec.measures.attack_accuracy import first_contact_times, fraction_met_at, predicted_fraction_met
 from gossiprec.runs import Run
 
@@ -38,9 +39,10 @@ def group_by_position(position: F64, value: F64, *, most: int = GROUPS) -> list[
         Limit on the number of groups. If positions have more distinct values, nodes are divided into this number of
         groups of about equal size; equal positions stay together.
     """
-    levels, place = np.unique(position, return_inverse=True)
+    equal = paired_differences(position, 0.0)
+    levels, place = np.unique(equal, return_inverse=True)
     if len(levels) > most:
-        rank = np.searchsorted(np.sort(position), levels, side="left")
+        rank = np.searchsorted(np.sort(equal), levels, side="left")
         group = np.unique(rank * most // len(position), return_inverse=True)[1][place]
     else:
         group = place

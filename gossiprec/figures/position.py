@@ -21,6 +21,7 @@ from scipy.stats import spearmanr
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import LogError
+from gossiprec.base.rounding import paired_differences
 from gossiprec.figures import style
 from gossiprec.figures.attack_selection import (
     EVERYTHING,
@@ -74,10 +75,11 @@ class PositionRelation:
 
     @property
     def rho(self) -> float:
-        """Spearman's rank correlation; NaN if either side does not vary."""
-        if len(np.unique(self.position)) < 2 or len(np.unique(self.value)) < 2:
+        """Spearman's rank correlation; NaN if either side varies at most by rounding errors."""
+        position, value = (paired_differences(side, 0.0) for side in (self.position, self.value))
+        if len(np.unique(position)) < 2 or len(np.unique(value)) < 2:
             return float("nan")
-        return float(spearmanr(self.position, self.value).statistic)
+        return float(spearmanr(position, value).statistic)
 
 
 def draw(

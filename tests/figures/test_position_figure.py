@@ -55,6 +55,18 @@ def test_the_table_holds_nodes_means_and_the_correlation(tmp_path):
     assert means == [(0.0, 1.0, ""), (0.1, 0.5, ""), (0.2, 0.6, ""), (0.7, 0.0, "")]  # one node: no interval
 
 
+def test_positions_that_differ_by_rounding_are_one_and_have_no_correlation(tmp_path):
+    """As of the betweenness of nodes on a ring, or of accuracies summed in another order."""
+    equal = {0: 0.3, 1: 0.1 + 0.2, 2: 0.3, 3: 0.1 + 0.2}
+    found = {"found[single/ndcg/b0.9/k4]": {0: 0.1, 1: 0.5, 2: 0.2, 3: 0.4}}
+    position.draw([placed_run(tmp_path / "run", betweenness=equal, **found)], tmp_path / "f")
+    rows = drawn(tmp_path / "f.csv")
+    assert [row["value"] for row in rows if row["kind"] == "rho"] == [""]
+    assert len([row for row in rows if row["kind"] == "mean"]) == 1
+    (group,) = group_by_position(np.array([*equal.values()]), np.arange(4.0))
+    assert group.nodes == 4
+
+
 def test_nodes_of_one_position_are_one_group_with_an_interval():
     two, one = group_by_position(np.array([2.0, 5.0, 2.0, 2.0]), np.array([0.1, 0.9, 0.3, 0.5]))
     error = 1.96 * 0.2 / np.sqrt(3)
