@@ -55,7 +55,7 @@ def _dialect(kind: Any) -> Any:
 
     What it writes, PyYAML's own classes read as the same values, and it reads what they write.
     """
-    found = type(f"Gossiprec{kind.__name__}", (kind,), {})
+    found: Any = type(f"Gossiprec{kind.__name__}", (kind,), {})
     found.add_implicit_resolver(f"{_TAG}int", _WHOLE, list("-+0123456789"))
     if hasattr(found, "add_constructor"):
         found.add_constructor(f"{_TAG}int", _construct_int)

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_
 from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.base.options import Options
 from gossiprec.base.rounding import difference
+from gossiprec.base.text import format_value
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.measures.selectors import read_measure
 from gossiprec.scenario.definition import Slug
@@ -25,7 +26,6 @@ from gossiprec.scenario.problems import (
     Problems,
     add_validation_problems,
     format_path,
-    format_value,
     reject_disguised_numbers,
 )
 from gossiprec.scenario.schema import DIALECT, json_schema

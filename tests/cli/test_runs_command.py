@@ -108,7 +108,7 @@ def test_unreadable_runs_are_named_and_left_out(folder, tmp_path, capsys):
     status, out, err = printed(capsys, "runs", tmp_path)
     assert status == 0
     assert out.startswith("2 runs")
-    assert [line.partition(str(tmp_path))[2][1] for line in err.splitlines()] == ["b", "c", "d"]
+    assert [line.partition(str(tmp_path))[2][1] for line in err.splitlines()] == ["b", "c", "d", "e"]
 
 
 def test_a_scenario_is_read_as_the_run_reads_it(folder):

@@ -102,7 +102,7 @@ def test_json_that_gossiprec_does_not_write_is_refused(text):
     [
         ("summary.json", {"interactions": "<script>"}, "interactions is '<script>'; expected a whole number from 0"),
         ("summary.json", {"nodes": -1}, "nodes is -1; expected a whole number from 0"),
-        ("summary.json", {"nodes": True}, "nodes is True"),
+        ("summary.json", {"nodes": True}, "nodes is true"),
         ("summary.json", {"wall_seconds": {"a": 1}}, "wall_seconds is {'a': 1}; expected a number"),
         ("summary.json", {"utility": "x"}, "utility is 'x'; expected a mapping"),
         ("summary.json", {"attacks": [{"observer": "single"}]}, "attacks.0.relevance is missing"),
