@@ -208,7 +208,7 @@ def _condition(text: str, rows: Sequence[RunRow]) -> Callable[[RunRow], bool]:
     try:
         wanted = parse_yaml(text[place + len(sign) :])
     except ValueError as error:
-        raise LogError(f"--where: {key}: {error}") from None
+        raise LogError(f"condition {text!r}: {error}") from None
     check_key("--where", key, rows)
 
     def test(row: RunRow) -> bool:
