@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path, PurePath
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,7 +50,10 @@ def note_changed_files(changed: Mapping[Path, Sequence[str]]) -> None:
     path, names = next(iter(changed.items()))
     what = f"{', '.join(names)} changed after the run wrote {'it' if len(names) == 1 else 'them'}"
     others = f" (files of {len(changed) - 1} other runs, too)" if len(changed) > 1 else ""
-    echo(f"note: {path}: {what}{others}; numbers can be wrong; see: gossiprec log verify {path}", err=True)
+    echo(
+        f"note: {path}: {what}{others}; numbers can be wrong; see: gossiprec log verify {quote(str(path))}",
+        err=True,
+    )
 
 
 class PrintableOutput:

@@ -1,6 +1,7 @@
 """``report``, ``plot``, ``runs`` and ``compare`` used to show changed numbers without a word."""
 
 import shutil
+from shlex import quote
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_runs_and_diffs_print_one_note(run, capsys):
     flip(run / "scenario.yaml")
     (note,) = told(capsys, "runs", run.parent)
     assert note.startswith(f"note: {run}: scenario.yaml, summary.json changed after")
-    assert note.endswith(f"see: gossiprec log verify {run}")
+    assert note.endswith(f"see: gossiprec log verify {quote(str(run))}")
     flip(run.with_name("copy") / "summary.json")
     (note,) = told(capsys, "runs", run.parent)
     assert "(files of 1 other runs, too)" in note

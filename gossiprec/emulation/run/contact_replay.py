@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ class ContactTape:
             if not np.array_equal(delivered[name], found):
                 raise LogError(
                     f"{run.path}: the messages in its log are not those of its scenario; expected the same ones; find "
-                    f"the first difference with: gossiprec replay {run.path}"
+                    f"the first difference with: gossiprec replay {quote(str(run.path))}"
                 )
         updates = run.events("update")
         grouped = np.argsort(updates["node"], kind="stable")

@@ -33,7 +33,9 @@ class GeometricMedianOptions(TouchedRuleOptions):
     @classmethod
     def _without_smoothing(cls, raw: Any) -> Any:
         if isinstance(raw, dict) and "smoothing" in raw:
-            raise ValueError("found smoothing, which the rule no longer has: it iterates to a tolerance; remove it")
+            raise ValueError(
+                "found smoothing, which the rule no longer has: it iterates to a tolerance; remove it"
+            )
         return raw
 
 
