@@ -361,7 +361,8 @@ def changed_files(run: Path, manifest: Mapping[str, Any], read: Iterable[str] | 
     run : Path
     manifest : mapping
     read : iterable of str, optional
-        Compare the content of these files only, and the size of the others; all up to :data:`NOTED_BYTES` if not given.
+        Compare the content of these files, and of others only if they were written after the manifest; of all files if
+        not given. Files over :data:`NOTED_BYTES` are compared by their size.
     """
     if manifest.get("status") == "running":
         return []
@@ -371,16 +372,22 @@ def changed_files(run: Path, manifest: Mapping[str, Any], read: Iterable[str] | 
         name for name in recorded if name in run_files.FILES or fnmatch.fnmatch(name, run_files.VERSIONS)
     ]
     whole = set(names if read is None else read)
+    written = os.lstat(run / run_files.MANIFEST).st_mtime_ns
     return own + [
-        name for name in names if not _is_as_recorded(f"{run}/{name}", recorded[name], name in whole)
+        name
+        for name in names
+        if not _is_as_recorded(f"{run}/{name}", recorded[name], 0 if name in whole else written)
     ]
 
 
-def _is_as_recorded(path: str, recorded: Mapping[str, Any], whole: bool) -> bool:
-    """Return whether a file has the recorded size and, if `whole`, the recorded digest."""
+def _is_as_recorded(path: str, recorded: Mapping[str, Any], since: int) -> bool:
+    """Return whether a file has the recorded size and, if it was written at `since` (ns) or later, the digest."""
     try:
-        if not whole or recorded["bytes"] > NOTED_BYTES:
-            return bool(os.lstat(path).st_size == recorded["bytes"])
+        status = os.lstat(path)
+        if status.st_size != recorded["bytes"]:
+            return False
+        if status.st_size > NOTED_BYTES or status.st_mtime_ns < since:
+            return True
         with os.fdopen(run_files.open_regular(path, os.O_RDONLY), "rb", buffering=0) as file:
             content = file.read(recorded["bytes"] + 1)
         return bool(hashlib.sha256(content).hexdigest() == recorded["sha256"])
