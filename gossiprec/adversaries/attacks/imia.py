@@ -41,6 +41,7 @@ from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.options import LARGEST
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
+from gossiprec.base.rounding import difference
 from gossiprec.models.base.parameter_blocks import Layout
 
 AT_ONCE = 20
@@ -185,7 +186,8 @@ def keep_nearest(kept: Any, guess: Bools, distances: F64, n: int, draw: np.rando
     If all are equally near, none is kept; other ties are broken at random.
     """
     open_items = draw.permutation(np.flatnonzero(kept == 0))
-    if not len(open_items) or np.ptp(distances[open_items]) == 0:
+    found = distances[open_items]
+    if not len(found) or difference(found.max(), found.min()) == 0:
         return
     nearest = open_items[np.argsort(distances[open_items], kind="stable")[:n]]
     kept[nearest] = np.where(guess[nearest], 1, -1)

@@ -36,6 +36,7 @@ from gossiprec.base.options import LARGEST
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
+from gossiprec.base.rounding import difference
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 
@@ -475,4 +476,5 @@ def as_shares(moves: F64, whole: float | None = None) -> F64:
 def standardised(values: F64) -> F64:
     """Return values in deviations from their mean; zeros if all are equal."""
     spread = values.std()
-    return (values - values.mean()) / spread if spread > 0 else np.zeros_like(values)
+    varies = spread > 0 and difference(values.max(), values.min()) > 0
+    return (values - values.mean()) / spread if varies else np.zeros_like(values)
