@@ -111,16 +111,14 @@ class RunDirectory:
         ResourceError
             If the directory cannot be made or written.
         """
-        path = Path(path)
-        lock = _locked(path, overwrite=overwrite)
+        lock = _locked(path := Path(path), overwrite=overwrite)
         try:
             _make_empty(path)
             manifest = manifests.new_manifest(seed, plugins, data, inputs)
             if made := [*map(dict, changes)]:
                 manifest["changes"] = made
             manifests.write_manifest(path, manifest)
-            text = dump_yaml(dict(scenario))
-            run_files.replace_file(path / run_files.SCENARIO, text.encode())
+            run_files.replace_file(path / run_files.SCENARIO, dump_yaml(dict(scenario)).encode())
             manifest[manifests.FILES] = manifests.digests_of(path, [run_files.SCENARIO])
             manifests.write_manifest(path, manifest)
             tables = [run_tables.TableWriter(path, table) for table in TABLES]

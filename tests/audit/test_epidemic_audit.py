@@ -58,7 +58,7 @@ def items_of(live):
 
 
 class Account:
-    """Shares of first models: of each node's own, of all that has arrived there, and of messages under way.
+    """Shares of first models: of each node's own, of all that has arrived there, and of messages in transit.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Account:
         self.flying[node, time] = [RECEIVERS, self.own[node].copy()]
 
     def land(self, sender, sent_at):
-        """Take a message out of those under way; return its shares."""
+        """Take a message out of those in transit; return its shares."""
         waiting = self.flying[sender, sent_at]
         waiting[0] -= 1
         if not waiting[0]:

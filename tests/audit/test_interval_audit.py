@@ -290,13 +290,16 @@ FAULTS = {
         patch, paper_table, "mean_with_interval", "ddof=1", "ddof=0")),
     "the whole width after the sign": ("halves_in_a_table", lambda patch: plant(
         patch, paper_table, "_number", "(found.high - found.low) / 2", "(found.high - found.low)")),
-    "a test that is not paired": ("stars_in_a_table", lambda patch: patch.setattr(stats, "ttest_rel", stats.ttest_ind)),
+    "a test that is not paired": ("stars_in_a_table", lambda patch: plant(
+        patch, paper_table, "_add_tests", "paired_differences(second, first)",
+        "paired_differences(second, np.roll(first, 1))")),
     "p-values that are not corrected": ("stars_in_a_table", lambda patch: patch.setattr(
         paper_table, "correct_by_holm", np.array)),
     "Bonferroni's correction": ("stars_in_a_table", lambda patch: patch.setattr(
         paper_table, "correct_by_holm", lambda p_values: np.minimum(1, np.array(p_values) * len(p_values)))),
     "pairs in the order of seeds": ("differences_of_a_study", lambda patch: plant(
-        patch, draw, "paired_difference", "values[seed] - baseline[seed] for seed in values if seed in baseline",
+        patch, draw, "paired_difference",
+        "difference(values[seed], baseline[seed]) for seed in values if seed in baseline",
         "one - other for one, other in zip(values.values(), baseline.values())")),
     "an interval of 90 %": ("users_in_a_comparison", lambda patch: patch.setattr(paired_tests, "CONFIDENCE", 0.9)),
     "users that are not paired": ("users_in_a_comparison", lambda patch: patch.setattr(

@@ -273,4 +273,6 @@ def test_each_protocol_says_whether_its_choices_follow_data():
     following = {name for name in PROTOCOLS if getattr(PROTOCOLS[name], "merge_operation", None) is Op.SCORE}
     base = Protocol.choices_follow_data
     said = {name for name in PROTOCOLS if PROTOCOLS[name].choices_follow_data is not base}
-    assert said == following == {"pers-gossip"}
+    linked = {"epidemic", "push-pull", "rand-gossip"}  # whose views can be by taste or place
+    assert following == {"pers-gossip"}
+    assert said == following | linked

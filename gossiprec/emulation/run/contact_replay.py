@@ -89,7 +89,7 @@ class ContactTape:
         )
 
 
-class Replay(ABC):
+class TapeVisitor(ABC):
     """The reader of a tape: it is called with each step, in the order in which they happened."""
 
     @abstractmethod
@@ -146,7 +146,7 @@ def _iter_events(tape: ContactTape) -> Iterator[_Event]:
                 yield _Event(kind, node, message, slot, first, end, receivers)
 
 
-def replay_tape(tape: ContactTape, replay: Replay) -> None:
+def replay_tape(tape: ContactTape, replay: TapeVisitor) -> None:
     """Call a replay with all steps of a run.
 
     A push holds the model of its node at its place among the operations of the event: at one moment a node can push
@@ -163,7 +163,7 @@ def replay_tape(tape: ContactTape, replay: Replay) -> None:
 class _Steps:
     """The state of a replay: the pushes of messages on their way, and the updates that are left."""
 
-    def __init__(self, tape: ContactTape, replay: Replay) -> None:
+    def __init__(self, tape: ContactTape, replay: TapeVisitor) -> None:
         self._replay, self._roles, self._operations = replay, tape.roles, tape.operations
         self._updates = [iter(samples) for samples in tape.samples]
         self._n_updates = self._n_pushes = 0
@@ -241,7 +241,7 @@ def replay_reach(tape: ContactTape, n_users: int, roots: I64) -> Reach:
     return Reach(replay.known.T.astype(np.int64), replay.hops.T.astype(np.int64))
 
 
-class _ReachReplay(Replay):
+class _ReachReplay(TapeVisitor):
     """The first updates of each user that each node can know, and the hops by which they came."""
 
     def __init__(self, n_users: int, n_nodes: int, roots: I64) -> None:
@@ -322,7 +322,7 @@ def replay_linear(tape: ContactTape, weights: F64) -> LinearReplay:
     )
 
 
-class _WeightedReplay(Replay):
+class _WeightedReplay(TapeVisitor):
     """The models of all nodes, as rows of weights of local updates.
 
     A merge is applied on arrival, by the weights of :func:`gossiprec.compute.plan.planner_loop.enqueue_delivery`.
@@ -399,7 +399,7 @@ class _Answer:
     samples: int
 
 
-class _RoundReplay(Replay):
+class _RoundReplay(TapeVisitor):
     """The answers that a coordinator has merged, round by round."""
 
     def __init__(self, tape: ContactTape, n_users: int) -> None:

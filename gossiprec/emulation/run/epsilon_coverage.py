@@ -19,7 +19,7 @@ from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.poisoners import reported_positives
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule, Schedule
-from gossiprec.emulation.run.contact_replay import ContactTape, Replay, count_numbers, replay_tape
+from gossiprec.emulation.run.contact_replay import ContactTape, TapeVisitor, count_numbers, replay_tape
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn
 from gossiprec.scenario.sections import LeastPopular
@@ -177,7 +177,7 @@ def check_weights(path: Path, components: RunComponents, tape: ContactTape) -> N
         )
 
 
-class _WeighedMerges(Replay):
+class _WeighedMerges(TapeVisitor):
     """The first node of some of which a model is merged by its weight."""
 
     def __init__(self, follows: Bools) -> None:

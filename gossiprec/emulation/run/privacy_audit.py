@@ -133,18 +133,13 @@ def audit_privacy(
     _check_options(updates, canaries, confidence)
     split, progress = load_data(scenario), progress or NullProgress()
     game = _Game(_alone(scenario), split, _unit(scenario, run.path), progress)
-    by_user = game.unit == "user"
     progress.phase("training canaries")
-    trials = []
-    for trial in range(canaries if by_user else 1):
-        drawn = _draw_canaries(split, scenario.seed, trial, 1 if by_user else canaries, items)
-        trials.append(game.play(drawn, trial, updates))
-    scores, members = (np.concatenate(part) for part in zip(*trials, strict=True))
+    scores, members = game.play_all(canaries, items, updates)
     noise, users = game.noise
     claim = float(_claims(noise, users, updates).max())
     delta = float(np.nanmax(noise.delta[users]))
     lower, guesses, right = audit_scores(scores, members, delta, confidence)
-    reach = float(np.mean(game.reaches)) if by_user else None
+    reach = float(np.mean(game.reaches)) if game.unit == "user" else None
     return PrivacyAudit(
         claim, lower, delta, confidence, game.unit, updates, len(members), guesses, right, reach
     )
@@ -184,6 +179,18 @@ class _Game:
     def __init__(self, scenario: Scenario, split: Split, unit: str, progress: Progress) -> None:
         self._scenario, self._split, self.unit, self._progress = scenario, split, unit, progress
         self.reaches: list[float] = []
+
+    def play_all(self, canaries: int, items: Sequence[int] | None, updates: int) -> tuple[F64, Bools]:
+        """Return the scores of all canaries, and which were trained on; with the unit ``user`` one is in a trial."""
+        n_trials, per_trial = (canaries, 1) if self.unit == "user" else (1, canaries)
+        trials = [
+            self.play(
+                _draw_canaries(self._split, self._scenario.seed, trial, per_trial, items), trial, updates
+            )
+            for trial in range(n_trials)
+        ]
+        scores, members = (np.concatenate(part) for part in zip(*trials, strict=True))
+        return scores, members
 
     def play(self, drawn: Mapping[int, I64], trial: int, updates: int) -> tuple[F64, Bools]:
         """Return the score of each canary, and whether it was in the data."""
