@@ -1,6 +1,8 @@
 # make demo        install into .venv and run the main scenario
-# make test        install into .venv and run all that CI runs
-# make test-fast   install into .venv and run the tests that are not slow (minutes)
+# make test        install into .venv and run the gate: what CI runs for each change (8 minutes)
+# make test-all    the gate with every test: before work is called done (15 minutes)
+# make test-fast   quick tests, for each save (2 minutes)
+# make clean       remove the kernels that were compiled for tests
 #
 # PYTHON=python3.12              another Python (3.11 or later)
 # TORCH_INDEX=https://download.pytorch.org/whl/cpu    the small torch without CUDA, where pip finds the large one
@@ -15,7 +17,9 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS) -c constraints.txt
 
-.PHONY: help setup demo test test-fast
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
+
+.PHONY: help setup demo check test test-all test-fast clean
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -25,15 +29,23 @@ setup: $(VENV)/installed
 demo: $(VENV)/installed
 	$(BIN)/gossiprec simulate scenarios/rand_gossip.yaml --overwrite
 
-test: $(VENV)/installed-dev
+check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test: check
+	$(PYTEST) --suite gate
+
+test-all: check
+	$(PYTEST) --suite all
 
 test-fast: $(VENV)/installed-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(PYTEST) --suite fast
+
+clean:
+	rm -rf .cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

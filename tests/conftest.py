@@ -6,6 +6,11 @@ import os
 import shutil
 import sys
 import tempfile
+from pathlib import Path
+
+# Compiled kernels, bytecode and what else is cached is kept in the checkout, not in the user's folders.
+os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / ".cache")
+os.environ.pop("NUMBA_CACHE_DIR", None)
 
 # Workers fill the cores. If torch and BLAS divide products of small matrices among threads that wait for each other,
 # tests of torch take three times the processor time. Tests that are about such threads choose their number themselves.
@@ -40,13 +45,10 @@ import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 from gossiprec.base.machine import cache_dir  # noqa: E402
-
-# How long an example takes says how busy the machine is; timings belong to benchmarks.
-settings.register_profile("gossiprec", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("gossiprec")
+from tests.suites import EXAMPLES, select_tests  # noqa: E402
 
 # Without bytecode, each worker compiles all tests, and each process that a test starts compiles gossiprec. Some
-# containers forbid it next to the sources; then it is kept in the user's cache folder.
+# containers forbid it next to the sources; then it is kept with the kernels.
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(cache_dir() / "bytecode")
@@ -56,12 +58,22 @@ if sys.dont_write_bytecode:
 
 def pytest_addoption(parser):
     parser.addoption(
+        "--suite", choices=list(EXAMPLES), default="all",
+        help="tests to run: fast (for each save), gate (what CI runs), all (the default)",
+    )  # fmt: skip
+    parser.addoption(
         "--device", choices=["cpu", "cuda"], default="cpu",
         help="device of tests that leave it open; cpu hides all others, cuda adds the tests of CUDA",
     )  # fmt: skip
 
 
 def pytest_configure(config):
+    # How long an example takes says how busy the machine is; timings belong to benchmarks.
+    settings.register_profile(
+        "gossiprec", deadline=None, suppress_health_check=[HealthCheck.too_slow],
+        max_examples=EXAMPLES[config.getoption("--suite")],
+    )  # fmt: skip
+    settings.load_profile("gossiprec")
     if config.getoption("--device") == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks
         return
@@ -69,6 +81,13 @@ def pytest_configure(config):
 
     if not torch.cuda.is_available():
         raise pytest.UsageError("--device: found cuda, but torch finds no CUDA device; leave it out")
+
+
+def pytest_collection_modifyitems(config, items):
+    chosen = select_tests(items, config.getoption("--suite"))
+    kept = set(map(id, chosen))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = chosen
 
 
 def pytest_collection_finish():

@@ -116,13 +116,15 @@ def near_tests(root: Path, file: str) -> str | None:
 
 @contextmanager
 def copied_tree(root: Path) -> Iterator[Path]:
-    """Yield a copy of HEAD that finds the same ``../shared``; it is removed afterwards."""
+    """Yield a copy of HEAD with the same ``../shared`` and compiled kernels; it is removed afterwards."""
     git = ["git", "-C", str(root), "worktree"]
     with tempfile.TemporaryDirectory(prefix="gossiprec-planted-") as folder:
-        tree, shared = Path(folder) / "tree", root.parent / "shared"
+        tree, shared, kernels = Path(folder) / "tree", root.parent / "shared", root / ".cache"
         subprocess.run([*git, "add", "--quiet", "--detach", str(tree), "HEAD"], check=True)
         if shared.exists():
             (tree.parent / "shared").symlink_to(shared)
+        kernels.mkdir(exist_ok=True)
+        (tree / ".cache").symlink_to(kernels)
         try:
             yield tree
         finally:

@@ -116,7 +116,8 @@ def test_faults_that_apply_give_no_lines(shop):
     assert call(shop, "--check") == (0, [], "")
 
 
-@pytest.mark.parametrize("near", [[], ["--near"]])
+@pytest.mark.slow
+@pytest.mark.parametrize("near", [pytest.param([], marks=pytest.mark.full), ["--near"]])
 def test_a_tested_fault_is_found_and_another_is_not(shop, tmp_path, near):
     results = tmp_path / "results.jsonl"
     status, lines, errors = call(shop, *near, "--results", str(results), "--", "tests")
@@ -136,6 +137,7 @@ def test_a_tested_fault_is_found_and_another_is_not(shop, tmp_path, near):
     assert len(results.read_text().splitlines()) == 2
 
 
+@pytest.mark.full
 def test_a_fault_that_breaks_the_collection_is_found(shop):
     write_faults(shop, BROKEN_IMPORT)
     status, lines, _ = call(shop, "--skip-first", "--", "tests")
@@ -143,6 +145,7 @@ def test_a_fault_that_breaks_the_collection_is_found(shop):
     assert (status, line["found"], line["collection"]) == (0, True, True)
 
 
+@pytest.mark.full
 def test_tests_that_fail_without_a_fault_end_the_tool(shop):
     (shop / "tests/desk/test_till.py").write_text(TESTS.replace("== 4", "== 5"))
     subprocess.run(
@@ -160,6 +163,7 @@ def test_faults_that_do_not_apply_to_the_last_commit_end_the_tool(shop):
     assert "sign-lost: shop/desk/till.py: found the text 0 times" in errors
 
 
+@pytest.mark.full
 def test_no_tests_are_an_error(shop):
     assert call(shop, "--", "tests", "-k", "nothing")[0] == 2
     status, lines, errors = call(shop, "--skip-first", "--", "tests", "-k", "nothing")
