@@ -12,11 +12,13 @@ class Test:
 
     __test__ = False
 
-    def __init__(self, nodeid: str, *markers: str) -> None:
-        self.nodeid, self._markers = nodeid, markers
+    def __init__(self, nodeid: str, *markers: str, cases: int | None = None) -> None:
+        self.nodeid, self._markers = nodeid, dict.fromkeys(markers, pytest.mark.slow.mark)
+        if cases is not None:
+            self._markers["cases"] = pytest.mark.cases(cases).mark
 
-    def get_closest_marker(self, name: str) -> bool:
-        return name in self._markers
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return self._markers.get(name)
 
 
 def names(items, suite):
@@ -49,6 +51,11 @@ def test_cases_are_chosen_among_those_that_are_not_left_out():
     assert names(items, "fast") == ["family[a]", "family[b]"]
 
 
-def test_every_case_of_a_marked_family_runs():
-    items = [Test(f"family[{case}]", "every_case") for case in range(30)]
-    assert len(names(items, "fast")) == 30
+@pytest.mark.parametrize(
+    ("cases", "gate", "fast"), [(1, [0], [0]), (2, [0, 29], [0, 29]), (1000, list(range(30)), [0, 14, 29])]
+)
+def test_a_test_says_how_many_cases_the_gate_runs(cases, gate, fast):
+    items = [Test(f"family[{case}]", cases=cases) for case in range(30)]
+    assert names(items, "gate") == [f"family[{case}]" for case in gate]
+    assert names(items, "fast") == [f"family[{case}]" for case in fast]
+    assert len(names(items, "all")) == 30
