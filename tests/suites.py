@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-LEFT_OUT = {"fast": {"slow", "full"}, "gate": {"full"}, "all": set()}
-"""Suite: the markers of the tests that it leaves out."""
-CASES = {"fast": 3, "gate": 10}
-"""Suite: how many cases it runs of a test with parameters. They are spread evenly over its parameters. The marker
-``cases`` says another number for the gate, and a smaller one for ``fast``, too."""
+CASES = {"gate": 10, "fast": 3}
+"""Suite: how many cases of a test with parameters it runs, spread evenly. The marker ``cases`` says another number for
+the gate. The fast suite chooses among the cases of the gate."""
 EXAMPLES = {"fast": 10, "gate": 25, "all": 100}
 """Suite: how many examples hypothesis draws for a property that does not say it."""
 
@@ -22,25 +20,28 @@ def select_tests(items: Iterable[Any], suite: str) -> list[Any]:
     items : iterable of pytest.Item
         All tests that were collected.
     suite : str
-        A key of :data:`LEFT_OUT`.
+        A key of :data:`EXAMPLES`.
     """
+    chosen = list(items)
+    if suite != "all":
+        chosen = _spread(_without(chosen, "full"), "gate")
+    if suite == "fast":
+        chosen = _spread(_without(chosen, "slow"), "fast")
+    return chosen
+
+
+def _without(items: list[Any], marker: str) -> list[Any]:
+    return [item for item in items if not item.get_closest_marker(marker)]
+
+
+def _spread(items: list[Any], suite: str) -> list[Any]:
+    """Return the tests, and of a test with many cases some."""
     families: dict[str, list[Any]] = {}
     for item in items:
-        if not any(item.get_closest_marker(name) for name in LEFT_OUT[suite]):
-            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    chosen = {id(item) for family in families.values() for item in _representatives(family, suite)}
+        families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = set()
+    for family in families.values():
+        marker = family[0].get_closest_marker("cases") if suite == "gate" else None
+        number = min(len(family), marker.args[0] if marker else CASES[suite])
+        chosen |= {id(family[case * (len(family) - 1) // max(number - 1, 1)]) for case in range(number)}
     return [item for item in items if id(item) in chosen]
-
-
-def _representatives(family: list[Any], suite: str) -> Iterator[Any]:
-    """Yield the cases of one test that a suite runs."""
-    number = len(family)
-    if suite in CASES:
-        marker = family[0].get_closest_marker("cases")
-        said = marker.args[0] if marker else CASES["gate"]
-        number = min(number, said if suite == "gate" else min(said, CASES[suite]))
-    if number == 1:
-        yield family[0]
-        return
-    for case in range(number):
-        yield family[case * (len(family) - 1) // (number - 1)]
