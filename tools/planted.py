@@ -1,12 +1,14 @@
 """Planted faults: the share of known faults that the tests find.
 
     python -m tools.planted --check
-    python -m tools.planted [--only NAME ...] [--kind KIND] [--near] [--results FILE] -- PYTEST ARGUMENTS
+    python -m tools.planted [--only NAME ...] [--kind KIND] [--together 8] [--results FILE] -- PYTEST ARGUMENTS
 
 The first form says which faults of ``tests/planted_faults.yaml`` no longer apply to the files here. The second one
-plants one fault at a time in a copy of HEAD and runs pytest there. It prints a JSON line for each fault, and at the end
-a table on stderr. Faults that are in the results file already are not planted again. The unchanged copy is tested
-first: the exit status is 2 if that fails.
+plants faults in a copy of HEAD and runs pytest there. It prints a JSON line for each fault, and at the end a table on
+stderr. Several faults are planted together first; each is then planted alone for the tests that failed. A fault of
+which the effect is undone by another one of its group would be missed; ``--together 1`` plants each alone for all
+tests. Faults that are in the results file already are not planted again. The unchanged copy is tested first: the exit
+status is 2 if that fails.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,13 +32,9 @@ import yaml
 FAULTS = "tests/planted_faults.yaml"
 OWN_TEST = "tests/tools/test_planted.py"
 """The test of this module, which compares the faults with the code and so would find every one."""
-FOLDERS = {"defences": "policies", "federated": "recommenders", "runs": "eventlog"}
-"""Folders of tests with another name than the package."""
 OPTIONS = ("-p", "no:cacheprovider", "--color=no", "-rfE", f"--ignore={OWN_TEST}")
-MOST_TESTS = 50
-"""Number of failing tests that a line names."""
-NO_TESTS = 5
-"""The exit status of pytest if no tests were collected."""
+UNKNOWN_TESTS, NO_TESTS = 4, 5
+"""Exit statuses of pytest if it does not find the tests that it was given, and if no tests were collected."""
 
 
 @dataclass(frozen=True)
@@ -107,13 +104,6 @@ def problems(root: Path, faults: Sequence[Fault]) -> Iterator[str]:
             yield f"{fault.name}: {fault.file}: {error}"
 
 
-def near_tests(root: Path, file: str) -> str | None:
-    """Return the folder or file of tests that has the name of a source file's package or module, innermost first."""
-    *packages, module = Path(file).with_suffix("").parts[1:]
-    named = [f"tests/{FOLDERS.get(name, name)}" for name in reversed(packages)]
-    return next((path for path in [*named, f"tests/test_{module}.py"] if (root / path).exists()), None)
-
-
 @contextmanager
 def copied_tree(root: Path) -> Iterator[Path]:
     """Yield a copy of HEAD with the same ``../shared`` and compiled kernels; it is removed afterwards."""
@@ -143,37 +133,56 @@ def run_tests(tree: Path, arguments: Sequence[str]) -> tuple[int, list[str]]:
     return done.returncode, failed
 
 
-def try_fault(tree: Path, fault: Fault, arguments: Sequence[str], *, near: bool) -> dict[str, Any]:
-    """Plant a fault in a tree, test it, and restore the file; return the line about it.
+@contextmanager
+def planted(tree: Path, faults: Sequence[Fault]) -> Iterator[None]:
+    """Plant faults in a tree; restore its files afterwards."""
+    sources = {tree / fault.file: (tree / fault.file).read_text() for fault in faults}
+    try:
+        for fault in faults:
+            path = tree / fault.file
+            path.write_text(fault.plant(path.read_text()))
+        yield
+    finally:
+        for path, source in sources.items():
+            path.write_text(source)
+
+
+def try_group(tree: Path, faults: Sequence[Fault], arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Plant faults together, then each alone for the tests that failed; yield a line about each.
 
     Raises
     ------
     RuntimeError
-        If no tests are collected, or pytest fails in the unchanged tree, too.
+        If no tests are collected.
     """
-    begin, path = time.perf_counter(), tree / fault.file
-    source, first = path.read_text(), near_tests(tree, fault.file) if near else None
-    status, failed = 0, list[str]()
-    path.write_text(fault.plant(source))
-    try:
-        if first is not None:
-            options = [text for text in arguments if not text.startswith("tests")]
-            status, failed = run_tests(tree, [*options, "-x", first])
-        by_near = status not in (0, NO_TESTS)
-        if not by_near:
-            status, failed = run_tests(tree, arguments)
-    finally:
-        path.write_text(source)
-    line = {"name": fault.name, "kind": fault.kind, "found": status != 0, "tests": failed[:MOST_TESTS]}
+    with planted(tree, faults):
+        status, failed = run_tests(tree, arguments)
     if status == NO_TESTS:
-        raise RuntimeError(f"{fault.name}: no tests were collected; correct the arguments of pytest")
-    if status not in (0, 1):
-        if run_tests(tree, [*arguments, "--collect-only"])[0] != 0:
-            raise RuntimeError(
-                f"{fault.name}: pytest ends with status {status}, and fails without the fault, too"
-            )
-        line["collection"] = status > 1  # below 0 a signal ended pytest
-    return line | {"near": by_near, "seconds": round(time.perf_counter() - begin, 1)}
+        raise RuntimeError("no tests were collected; correct the arguments of pytest")
+    if status == 0:
+        yield from (line_about(fault, status, []) for fault in faults)
+    elif len(faults) == 1:
+        yield line_about(faults[0], status, failed)
+    else:
+        print(f"  {len(failed)} tests fail with {len(faults)} faults", file=sys.stderr, flush=True)
+        alone = [text for text in arguments if not text.startswith("tests")]
+        for fault in faults:
+            near = sorted(failed, key=lambda test: -likeness(test, fault.file))
+            lines = [*try_group(tree, [fault], [*alone, "-x", *near])] if status == 1 else []
+            if not lines or lines[0].get("status") == UNKNOWN_TESTS:
+                lines = [*try_group(tree, [fault], arguments)]
+            yield from lines
+
+
+def likeness(test: str, file: str) -> int:
+    """Return how many words the path of a test has in common with that of a source file."""
+    return len({*re.findall("[a-z]+", test.partition("::")[0])} & {*re.findall("[a-z]+", file)})
+
+
+def line_about(fault: Fault, status: int, failed: list[str]) -> dict[str, Any]:
+    """Return the line about a fault; a status above 1 says that pytest could not collect or ended."""
+    line = {"name": fault.name, "kind": fault.kind, "found": status != 0, "tests": failed}
+    return line | ({"status": status} if status > 1 or status < 0 else {})
 
 
 def print_table(lines: Sequence[dict[str, Any]]) -> None:
@@ -195,8 +204,11 @@ def run_faults(root: Path, faults: Sequence[Fault], asked: argparse.Namespace, a
         if status != 0:
             print(f"pytest ends with status {status} without a fault:", *failed, sep="\n", file=sys.stderr)
             return 2
-        for fault in todo:
-            line = lines[fault.name] = try_fault(tree, fault, arguments, near=asked.near)
+        groups = max(1, -(-len(todo) // asked.together))
+        for line in (
+            line for first in range(groups) for line in try_group(tree, todo[first::groups], arguments)
+        ):
+            lines[line["name"]] = line
             print(json.dumps(line), flush=True)
             if asked.results:
                 with asked.results.open("a") as file:
@@ -212,9 +224,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only say which faults do not apply")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="faults to plant")
     parser.add_argument("--kind", help="kind of the faults to plant")
-    parser.add_argument(
-        "--near", action="store_true", help="first run the tests of the fault's package, with -x"
-    )
+    parser.add_argument("--together", type=int, default=8, metavar="N", help="faults planted at once")
     parser.add_argument("--skip-first", action="store_true", help="do not test the unchanged copy first")
     parser.add_argument(
         "--results", type=Path, metavar="FILE", help="append the lines, and skip faults in it"

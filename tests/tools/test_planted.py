@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.planted import load_faults, near_tests, problems
+from tools.planted import load_faults, problems
 
 ROOT = Path(__file__).parents[2]
 CODE = """\
@@ -117,23 +117,24 @@ def test_faults_that_apply_give_no_lines(shop):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("near", [pytest.param([], marks=pytest.mark.full), ["--near"]])
-def test_a_tested_fault_is_found_and_another_is_not(shop, tmp_path, near):
+@pytest.mark.parametrize("together", [pytest.param("1", marks=pytest.mark.full), "2"])
+def test_a_tested_fault_is_found_and_another_is_not(shop, tmp_path, together):
     results = tmp_path / "results.jsonl"
-    status, lines, errors = call(shop, *near, "--results", str(results), "--", "tests")
+    status, lines, errors = call(shop, "--together", together, "--results", str(results), "--", "tests")
     found, missed = map(json.loads, lines)
     assert status == 0
-    assert (found["name"], found["found"], found["near"]) == ("fee-subtracted", True, bool(near))
+    assert (found["name"], found["found"]) == ("fee-subtracted", True)
     assert found["tests"] == ["tests/desk/test_till.py::test_a_fee_is_added"]
     assert (missed["name"], missed["found"], missed["tests"]) == ("sign-lost", False, [])
     assert errors.splitlines()[-1].split() == ["all", "found", "1", "of", "2"]
+    assert ("1 tests fail with 2 faults" in errors) == (together == "2")
     assert (shop / "shop/desk/till.py").read_text() == CODE
     worktrees = subprocess.run(
         ["git", "worktree", "list"], cwd=shop, capture_output=True, text=True, check=True
     )
     assert len(worktrees.stdout.splitlines()) == 1
     again = call(shop, "--results", str(results), "--", "tests")
-    assert again == (0, [], errors)
+    assert again == (0, [], "\n".join(errors.splitlines()[-2:]) + "\n")
     assert len(results.read_text().splitlines()) == 2
 
 
@@ -142,7 +143,7 @@ def test_a_fault_that_breaks_the_collection_is_found(shop):
     write_faults(shop, BROKEN_IMPORT)
     status, lines, _ = call(shop, "--skip-first", "--", "tests")
     line = json.loads(lines[0])
-    assert (status, line["found"], line["collection"]) == (0, True, True)
+    assert (status, line["found"], line["status"]) == (0, True, 2)
 
 
 @pytest.mark.full
@@ -169,14 +170,3 @@ def test_no_tests_are_an_error(shop):
     status, lines, errors = call(shop, "--skip-first", "--", "tests", "-k", "nothing")
     assert (status, lines) == (2, [])
     assert "no tests were collected" in errors
-
-
-def test_the_nearest_tests_have_the_name_of_a_package_or_module():
-    near = {
-        "gossiprec/adversaries/attacks/cda.py": "tests/attacks",
-        "gossiprec/rules/aggregators/krum.py": "tests/aggregators",
-        "gossiprec/runs/writer.py": "tests/eventlog",
-        "gossiprec/base/ragged.py": "tests/test_ragged.py",
-        "gossiprec/entry.py": None,
-    }
-    assert {file: near_tests(ROOT, file) for file in near} == near
