@@ -58,6 +58,7 @@ def missing_in(names: list[str]) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "tools", "examples", "docs"])
+@pytest.mark.cases(2)
 def test_imported_names_exist(folder):
     assert missing_in(files_of(folder)) == []
 

@@ -61,6 +61,7 @@ def test_no_result_that_changes_is_listed_in_the_changelog_only():
     assert section.count("\n- ") <= 6
 
 
+@pytest.mark.full
 def test_the_wheel_requires_only_what_gossiprec_imports():
     sources = "\n".join(path.read_text() for path in (ROOT / "gossiprec").rglob("*.py"))
     imported = set(re.findall(r"^\s*(?:import|from) (\w+)", sources, re.MULTILINE))
@@ -109,6 +110,7 @@ def test_pinned_versions_allow_python(version):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", NEWER)
+@pytest.mark.full
 def test_pinned_versions_have_wheels_for_python(version):
     """Pip seeks the compiled packages that gossiprec requires for a real interpreter; nothing is installed."""
     python = interpreter(version)

@@ -71,6 +71,7 @@ RULES = {
 @pytest.mark.parametrize("name", SLOW)
 @settings(max_examples=120, deadline=None, derandomize=True)
 @given(world=worlds(), rescale=st.booleans(), at_once=st.sampled_from([8, aggregators.BLOCK]))
+@pytest.mark.cases(2)
 def test_a_rule_is_what_a_loop_over_items_says(name, world, rescale, at_once):
     (own, changes, weights), (rule, combine) = world, SLOW[name]
     with patch.object(aggregators, "BLOCK", at_once):
@@ -205,6 +206,7 @@ NO_DEFENCE = {"trimmed by none", "multi-krum"}
 
 
 @pytest.mark.parametrize("name", sorted(set(RULES) - NO_DEFENCE))
+@pytest.mark.cases(3)
 def test_a_rule_item_by_item_keeps_the_contract(name):
     rule = make_aggregator(RULES[name])
     options = {key: value for key, value in RULES[name].items() if key != "name"}

@@ -208,6 +208,7 @@ def test_the_header_of_a_scenario_names_the_tables_that_it_serves():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_study_as_it_is_written_resolves_and_its_experiments_are_what_their_names_say():
     plan = make_plan(load_study(STUDY.path), check_data=False)
     assert len(plan.variants) == STUDY.count_runs(None) == 322

@@ -343,6 +343,7 @@ def test_a_report_of_a_part_says_which_part(study):
     assert "All finished runs together took 1:00." in report
 
 
+@pytest.mark.slow
 def test_every_printed_number_is_in_the_list_once(study):
     folder, write = study
     write()
@@ -444,6 +445,7 @@ def test_a_number_that_knows_no_rule_is_in_the_long_form_once(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_report_is_the_same_bytes_each_time(study):
     _, write = study
     before = [path.read_bytes() for path in write()]
@@ -466,6 +468,7 @@ def every_run(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_every_figure_is_drawn_from_a_whole_study(tmp_path):
     found = draw_figures(paper_figures(), every_run(tmp_path), tmp_path / "figures")
     assert list(found) == [f"fig{place}" for place in range(2, 8)]

@@ -125,6 +125,7 @@ def test_the_figures_of_the_runs_are_drawn_and_shown(whole):
     assert "figures/fig6.svg" in (out / "report.html").read_text()
 
 
+@pytest.mark.full
 def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_finished_run(whole, tmp_path):
     """After the first run and with the second under way; once all is finished, nothing is run again."""
     out = tmp_path / "stopped"
@@ -153,6 +154,7 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_
     assert "0 runs finished in" in study(out, *TINY).stderr
 
 
+@pytest.mark.full
 def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_path):
     """In a copy of the tree: one line of one kernel, neither the version nor the scenario."""
     root, out = tmp_path / "clone", tmp_path / "study"
@@ -184,6 +186,7 @@ def _report_in(out, ran):
     return (out / "report.md").read_text()
 
 
+@pytest.mark.full
 def test_a_run_that_fails_is_reported_with_its_reason(tmp_path):
     """A folder stands where the run's own is to be, and cannot be removed from within."""
     out = tmp_path / "out"
@@ -210,6 +213,7 @@ def test_data_that_cannot_be_read_stop_the_study_before_anything_runs(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.full
 def test_a_report_can_be_had_of_nothing(tmp_path):
     result = study(tmp_path / "out", "--scale", "tiny", "--report-only")
     assert result.returncode == 0
@@ -230,6 +234,7 @@ def test_a_dry_run_writes_nothing_and_names_the_runs(tmp_path):
     ("arguments", "unbuffered"),
     slow_except_first([(("analysis.cda_paper", "--list"), ""), (("gossiprec", "list"), "1")]),
 )
+@pytest.mark.full
 def test_a_list_whose_reader_has_left_ends_quietly(arguments, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)

@@ -186,6 +186,7 @@ def test_item_vectors_of_kept_versions_are_told_and_drawn(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_settings_that_disagree_agree_on_nothing(tmp_path):
     other = "random-sum1"
     told = {

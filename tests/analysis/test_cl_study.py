@@ -73,6 +73,7 @@ def test_the_best_validation_epoch_is_the_one_that_the_run_itself_chose(whole):
         assert int(row["epoch"]) == summary["validated"]["round"]
 
 
+@pytest.mark.full
 def test_finished_runs_are_not_repeated_and_a_longer_study_runs_its_own(whole):
     out, _ = whole
     assert "0 runs finished in" in study(out, *TINY).stderr

@@ -70,6 +70,7 @@ def test_leakage_in_the_figure_is_that_of_the_run(whole):
     )
 
 
+@pytest.mark.full
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

@@ -47,6 +47,7 @@ def test_a_notebook_is_kept_without_outputs_and_is_known_to_readers(path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_first_run_shows_attacks_between_guessing_and_their_bound(tmp_path, monkeypatch):
     outputs = executed("first_run", tmp_path)
     monkeypatch.chdir(tmp_path)  # the notebook names its run as seen from there
@@ -64,6 +65,7 @@ def test_the_first_run_shows_attacks_between_guessing_and_their_bound(tmp_path, 
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_what_if_tells_a_lower_bound_from_a_defence(tmp_path):
     outputs = executed("what_if", tmp_path)
     summaries = {
@@ -82,6 +84,7 @@ def test_what_if_tells_a_lower_bound_from_a_defence(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_attack_of_ones_own_finds_more_than_guessing_and_nothing_where_rows_are_kept_back(tmp_path):
     outputs = executed("own_attack", tmp_path)
     run, defended = (

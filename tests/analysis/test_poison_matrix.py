@@ -59,6 +59,7 @@ def run_tiny(cell, folder):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_checks_refuse_exactly_the_combinations_that_the_plan_says(tmp_path):
     possible = [cell for cell in pairs() if STUDY.why_refused(cell) is None]
     for scale in ("tiny", "full"):
@@ -131,6 +132,7 @@ def test_success_and_cost_are_in_percent_and_paired_by_seed(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_report_has_the_numbers_of_the_runs(tmp_path):
     done = ran(
         "analysis.poison_matrix", tmp_path, "--scale", "tiny", "--seeds", "1", "--only", ",".join(CELLS)

@@ -210,6 +210,7 @@ def test_the_curves_of_federated_rows_have_the_centralised_one_beside_them(known
     assert not any(line == "LightGCN" for line, *_ in own), "its epochs are no rounds"
 
 
+@pytest.mark.full
 def test_runs_that_tell_of_no_groups_are_compared_otherwise(known, tmp_path):
     runs = known[1]
     old = {**runs, "paper-global": runs["paper-fedgnn"]}

@@ -90,6 +90,7 @@ def test_the_price_in_the_report_is_that_of_the_runs(whole):
     assert f"{both[1]:.4f}" in global_row
 
 
+@pytest.mark.full
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

@@ -64,6 +64,7 @@ def test_attributes_come_from_updates_or_else_from_items(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_each_number_of_the_table_is_one_of_a_run(tmp_path):
     result = ran("analysis.who_learns_what", tmp_path, *TINY)
     assert result.returncode == 0, result.stderr

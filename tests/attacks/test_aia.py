@@ -117,6 +117,7 @@ def test_drawn_adversaries_depend_on_the_seed_and_a_client_not_heard_of_has_no_s
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_classifier_tells_samples_of_one_set_from_those_of_another():
     world = make_world(coordinator=N_USERS)
     layout, draw = world.layout, np.random.default_rng(5)

@@ -204,6 +204,7 @@ def people(folder, n=12):
     [{"name": "fedavg", "rounds": 4}, {"name": "fedavg", "rounds": 4, "client_model": "none"}, None],
     ids=["models", "updates", "gossip"],
 )
+@pytest.mark.full
 def test_an_attribute_that_the_data_do_not_show_is_guessed_by_chance(protocol, tmp_path):
     who = {"who": "coordinator"} if protocol else {"who": "coalition", "members": list(range(12))}
     sections = people(tmp_path, 80) | ({"protocol": protocol} if protocol else {})
@@ -219,6 +220,7 @@ def test_an_attribute_that_the_data_do_not_show_is_guessed_by_chance(protocol, t
 @pytest.mark.slow
 @pytest.mark.realdata
 @pytest.mark.parametrize(("name", "folder"), [("movielens-100k", "ml-100k"), ("movielens-1m", "ml-1m")])
+@pytest.mark.full
 def test_raw_movielens_data_show_gender(name, folder):
     if not (SHARED / "data" / folder).exists():
         pytest.skip(f"needs {folder}")

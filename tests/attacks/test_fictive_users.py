@@ -68,6 +68,7 @@ def attacks(world, kind, received, *, references=8, **of_single):
 @both_layouts
 @all_forms
 @all_kinds
+@pytest.mark.cases(3)
 def test_what_a_victim_hides_is_not_read(kind, form, user_table):
     world = make_world(form=form, user_table=user_table, hidden=HIDDEN)
     received = Receptions.drawn(PAIRS, world)
@@ -85,6 +86,7 @@ def test_what_a_victim_hides_is_not_read(kind, form, user_table):
 @both_layouts
 @all_kinds
 @pytest.mark.parametrize("references", slow_except_first([8, "all"]))
+@pytest.mark.cases(1)
 def test_all_forms_of_an_attack_rank_alike(kind, user_table, references):
     found = []
     for form in FORMS:
@@ -101,6 +103,7 @@ def test_all_forms_of_an_attack_rank_alike(kind, user_table, references):
 
 @pytest.mark.slow
 @all_kinds
+@pytest.mark.cases(1)
 def test_what_is_merged_together_is_looked_at_in_its_order(kind):
     """Users are fitted anew in between; each form sees both receivers' six deliveries at once."""
     found, often = [], {"refit_every": 4.0} if kind == FITTED else {}
@@ -177,6 +180,7 @@ def test_a_single_adversary_fits_to_the_first_model_it_receives_and_again_when_t
 
 
 @pytest.mark.parametrize("name", slow_except_first(["mf", "ncf", "prme-g"]))
+@pytest.mark.full
 def test_fits_of_a_stack_are_those_of_one_at_a_time_whoever_is_beside(name):
     make = make_city if name == "prme-g" else make_world
     world = make(form="stacked", hidden=HIDDEN, model=make_model(name))
@@ -341,6 +345,7 @@ def test_papers_user_is_that_of_a_model_trained_on_the_targets_alone(form):
 
 @all_forms
 @all_kinds
+@pytest.mark.cases(5)
 def test_victims_that_share_their_row_are_scored_as_ever(kind, form):
     worlds = [make_world(form=form, hidden=hidden) for hidden in ((), HIDDEN)]
     received = Receptions.drawn(PAIRS, worlds[0])

@@ -111,6 +111,7 @@ GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 15}
     ],
     ids=["models", "hidden-rows", "updates", "gossip"],
 )
+@pytest.mark.full
 def test_a_model_that_memorises_gives_its_items_away(protocol, policies, names, tmp_path):
     who = COORDINATOR if protocol["name"] == "fedavg" else {"who": "single", "nodes": [0, 5]}
     batches = {"learning_rate": 0.1, "batch_size": 8}
@@ -164,6 +165,7 @@ def test_repeated_updates_sample_other_items_as_rarely_as_the_victim(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, "inf"])
+@pytest.mark.full
 def test_no_attack_is_above_the_bound_of_its_epsilon(epsilon, tmp_path):
     delta = 1e-6
     found = membership_run(
@@ -196,6 +198,7 @@ def scored(split, scores_of, victims, seed=0):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_random_scores_are_at_chance_within_their_intervals():
     split, inside = drawn_split(), []
     for seed in range(20):

@@ -133,6 +133,7 @@ def naive_scores(world, seen, adversaries, beta, rule):
 @all_forms
 @settings(deadline=None, derandomize=True, max_examples=6)
 @given(pairs=pairs_met())
+@pytest.mark.full
 def test_moves_are_scored_by_the_closed_form_of_momentum(form, user_table, pairs):
     world = make_city(form=form, user_table=user_table, coordinator=N_USERS)
     received = Receptions.drawn(pairs, world)
@@ -211,6 +212,7 @@ def test_a_kept_row_for_everything_asked_and_each_once(references):
 @both_layouts
 @pytest.mark.parametrize("storage", slow_except_first(["float32", "float16"]))
 @pytest.mark.parametrize("kind", slow_except_first([None, *KINDS]))
+@pytest.mark.cases(1)
 def test_all_forms_of_an_attack_rank_moves_alike(kind, storage, user_table):
     found = []
     for form in FORMS:
@@ -234,6 +236,7 @@ def test_all_forms_of_an_attack_rank_moves_alike(kind, storage, user_table):
 @both_layouts
 @all_forms
 @pytest.mark.parametrize("kind", slow_except_first(KINDS))
+@pytest.mark.cases(2)
 def test_of_a_mover_who_hides_it_the_user_row_is_not_read(kind, form, user_table):
     world = make_city(form=form, user_table=user_table, hidden=HIDDEN, coordinator=N_USERS)
     received = Receptions.drawn(PAIRS, world)

@@ -73,6 +73,7 @@ def assert_as_defined(world, rankings, seen, logits=None):
 @all_forms
 @sequences
 @given(pairs=pairs_met())
+@pytest.mark.full
 def test_after_each_reception_a_single_node_scores_the_closed_form_of_momentum(form, user_table, pairs):
     world = make_world(form=form, user_table=user_table)
     received = Receptions.drawn(pairs, world)
@@ -91,6 +92,7 @@ def test_after_each_reception_a_single_node_scores_the_closed_form_of_momentum(f
 @all_forms
 @sequences
 @given(pairs=pairs_met())
+@pytest.mark.full
 def test_after_each_reception_a_coalition_scores_the_closed_form_of_momentum(form, user_table, pairs):
     world = make_world(form=form, user_table=user_table)
     received = Receptions.drawn(pairs, world)

@@ -72,6 +72,7 @@ WHO = ({"who": "single"}, {"who": "coalition", "fraction": 0.3}, {"who": "coordi
 
 @pytest.mark.slow
 @all_forms
+@pytest.mark.full
 def test_communities_of_movers_are_found(form):
     # Guessing: 5 of 23, 0.22, with a standard error of at most 0.07 (a coalition of seven).
     world, received = planted(form=form, hidden=False)
@@ -83,6 +84,7 @@ def test_communities_of_movers_are_found(form):
 
 @pytest.mark.slow
 @all_forms
+@pytest.mark.full
 def test_a_fictive_user_finds_communities_of_movers(form):
     world, received = planted(form=form, hidden=True)
     for kind in ("fitted", "own_embedding"):

@@ -51,6 +51,7 @@ def accuracies(world, received, **options):
 
 @pytest.mark.slow
 @all_forms
+@pytest.mark.full
 def test_a_fictive_user_finds_planted_communities(form):
     world, received = planted(form=form)
     seldom = {"refit_every": 1000.0} if form == "plain" else {}  # five hundred fits one by one take long

@@ -108,6 +108,7 @@ def test_equal_references_make_a_standardized_score_of_zero_in_every_form(form, 
 @pytest.mark.parametrize("rule", slow_except_first(RULES))
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(targets=rows(score, 1, 6), references=rows(score, 2, 45))
+@pytest.mark.cases(1)
 def test_an_observer_finds_what_the_rule_says(form, rule, targets, references):
     expected = RELEVANCE[rule](targets[None], references[None])[0]
     np.testing.assert_allclose(form(rule, targets, references), expected, rtol=1e-5, atol=1e-6)
@@ -120,6 +121,7 @@ def test_an_observer_finds_what_the_rule_says(form, rule, targets, references):
     targets=rows(st.one_of(levels, st.just(NAN)), 1, 4),
     references=rows(st.one_of(levels, st.just(NAN)), 2, 30),
 )
+@pytest.mark.cases(1)
 def test_an_observer_finds_what_the_rule_says_where_scores_are_not_numbers(form, rule, targets, references):
     expected = RELEVANCE[rule](targets[None], references[None])[0]
     np.testing.assert_allclose(form(rule, targets, references), expected, rtol=1e-5, atol=1e-6)

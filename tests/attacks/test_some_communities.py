@@ -28,6 +28,7 @@ def watched(folder, protocol, **options):
 
 
 @pytest.mark.parametrize("protocol", slow_except_first([ROUNDS, UPDATES]), ids=["whole models", "updates"])
+@pytest.mark.cases(1)
 def test_each_community_is_found_as_among_all(tmp_path, protocol):
     everyone, _ = watched(tmp_path / "all", protocol)
     some, run = watched(tmp_path / "some", protocol, nodes={"fraction": 0.5})

@@ -94,11 +94,13 @@ def check_blind(case):
 
 
 @pytest.mark.parametrize("case", slow_except_first(CASES))
+@pytest.mark.full
 def test_guesses_stay_where_all_that_an_attack_must_not_see_is_overwritten(case):
     check_blind(case)
 
 
 @pytest.mark.parametrize("case", slow_except_first(CASES))
+@pytest.mark.cases(1)
 def test_what_an_attack_on_uploads_is_given_does_not_lead_to_the_truth(case):
     prepared = attacked(CASES[case][0], AccessMonitor(blind=False))
     watch = Watch(prepared)
@@ -147,6 +149,7 @@ def queries_by_data_of_another(self, adversaries, true):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_attack_on_vectors_that_cheats_is_caught(monkeypatch):
     true = UserVectors._queries
     monkeypatch.setattr(
@@ -157,6 +160,7 @@ def test_an_attack_on_vectors_that_cheats_is_caught(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_attack_that_reads_versions_instead_of_uploads_is_caught(monkeypatch):
     """What lies in the arena next to deliveries is overwritten: vectors that were not delivered are NaN."""
 

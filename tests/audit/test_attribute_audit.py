@@ -102,6 +102,7 @@ def reconstructed(amounts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.cases(1)
 def test_attributes_and_items_are_those_of_the_brute_force(world, tmp_path):
     path = tmp_path / "people.csv"
     genders = np.random.default_rng(2).integers(0, 2, N)

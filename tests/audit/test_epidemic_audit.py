@@ -121,6 +121,7 @@ def conserved(case, folder):
 
 
 @pytest.mark.parametrize("case", slow_except_first(CASES))
+@pytest.mark.cases(2)
 def test_models_are_means_of_all_that_arrived_once(case, tmp_path):
     assert conserved(case, tmp_path / "run")
 
@@ -150,6 +151,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", slow_except_first(FAULTS))
+@pytest.mark.cases(3)
 def test_a_planted_fault_is_noticed(fault, monkeypatch, tmp_path):
     case, *what = FAULTS[fault]
     plant(monkeypatch, *what)

@@ -277,6 +277,7 @@ SLOW = ("users_in_a_comparison", "seeds_in_a_comparison", "attributes")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in AUDITS]
 )
+@pytest.mark.cases(3)
 def test_intervals_are_those_of_plain_numpy(name, tmp_path):
     assert agree(name, tmp_path / "audit")
 
@@ -322,6 +323,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     "fault", [pytest.param(f, marks=pytest.mark.slow if place else ()) for place, f in enumerate(FAULTS)]
 )
+@pytest.mark.cases(2)
 def test_a_planted_fault_is_noticed(fault, monkeypatch, tmp_path):
     name, plant_it = FAULTS[fault]
     plant_it(monkeypatch)

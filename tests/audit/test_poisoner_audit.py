@@ -83,6 +83,7 @@ VARIANTS = [pytest.param(case, marks=pytest.mark.slow if "," in case else ()) fo
 
 
 @pytest.mark.parametrize("case", VARIANTS)
+@pytest.mark.cases(3)
 def test_every_message_is_that_of_plain_numpy(case):
     assert agree(case)
 
@@ -116,6 +117,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", slow_except_first(FAULTS))
+@pytest.mark.cases(3)
 def test_a_planted_fault_is_noticed(fault, monkeypatch):
     case, owner, name, *texts = FAULTS[fault]
     if len(texts) == 2:

@@ -131,6 +131,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", slow_except_first(FAULTS))
+@pytest.mark.cases(5)
 def test_a_planted_fault_is_noticed(fault, monkeypatch, tmp_path):
     case, plant_it = FAULTS[fault]
     plant_it(monkeypatch)

@@ -190,6 +190,7 @@ def agree(case, folder):
 
 
 @pytest.mark.parametrize("case", slow_except_first(CASES))
+@pytest.mark.cases(2)
 def test_every_model_is_that_of_plain_numpy(case, tmp_path):
     assert agree(case, tmp_path / "run")
 
@@ -243,6 +244,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", slow_except_first(FAULTS))
+@pytest.mark.cases(2)
 def test_a_planted_fault_is_noticed(fault, monkeypatch, tmp_path):
     case, plant_it = FAULTS[fault]
     plant_it(monkeypatch)

@@ -115,6 +115,7 @@ def agree(case):
 
 
 @pytest.mark.parametrize("case", slow_except_first(CASES))
+@pytest.mark.cases(4)
 def test_every_merge_is_that_of_plain_numpy(case):
     assert agree(case)
 

@@ -99,6 +99,7 @@ CASES = [(method, merge) for merge in by_hand.MERGES for method in OPTIONS]
 
 
 @pytest.mark.parametrize(("method", "merge"), slow_except_first(CASES))
+@pytest.mark.cases(1)
 def test_a_method_gives_the_models_and_costs_of_plain_numpy(method, merge, tmp_path):
     assert agree(method, merge, tmp_path)
 
@@ -184,11 +185,13 @@ def agree_in_gossip(method, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["retrain", "fine-tune"])
+@pytest.mark.full
 def test_a_method_gives_the_models_of_plain_numpy_in_gossip(method, tmp_path):
     assert agree_in_gossip(method, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_forgotten_moments_are_noticed(tmp_path, monkeypatch):
     plant(monkeypatch, Arena, "continue_from", '"second": second', '"second": 0 * second')
     assert not agree_in_gossip("fine-tune", tmp_path)
@@ -220,6 +223,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", slow_except_first(FAULTS))
+@pytest.mark.cases(1)
 def test_a_planted_fault_is_noticed(fault, monkeypatch, tmp_path):
     method, *what = FAULTS[fault]
     plant(monkeypatch, *what)

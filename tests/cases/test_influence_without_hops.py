@@ -39,6 +39,7 @@ CASES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.cases(1)
 def test_infinite_hops_mean_distance_0(tmp_path, name):
     scenario = tiny(observers=[], executor={"name": "reference"}, **CASES[name])
     run = simulate(scenario, out=tmp_path / "run")

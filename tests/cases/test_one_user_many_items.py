@@ -26,6 +26,7 @@ def test_the_number_of_candidates_is_set_per_user(in_case):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_random_order_hits_as_often_with_the_busy_user_as_without(in_case, tmp_path):
     in_case("one_user_many_items")
     found = {}

@@ -69,6 +69,7 @@ def blind(request):
 
 
 @pytest.mark.parametrize("score", BLIND)
+@pytest.mark.cases(7)
 def test_an_attacker_that_sees_no_message_is_at_chance(blind, score):
     found = blind.findings(BLIND[score])
     for unit in ("item", "user"):

@@ -185,6 +185,7 @@ def test_a_mistake_of_ours_is_not_dressed_up_as_the_users(capsys, raising):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.full
 def test_a_full_disk_under_stdout_is_one_message():
     with open("/dev/full", "w") as full:
         ran = subprocess.run(
@@ -197,6 +198,7 @@ def test_a_full_disk_under_stdout_is_one_message():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_closed_pipe_is_quiet():
     ran = subprocess.run(
         f"{shlex.quote(sys.executable)} -m gossiprec scenario schema | head -n 1",

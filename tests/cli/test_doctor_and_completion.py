@@ -103,6 +103,7 @@ def test_completion_needs_a_shell_that_it_knows_and_a_file_that_it_may_write(cap
         (["simulate", "x", "--set", "executor.name=fu"], "executor.name=fused"),
     ],
 )
+@pytest.mark.cases(1)
 def test_words_are_completed(typed, offered):
     asked = environment(
         _GOSSIPREC_COMPLETE="bash_complete",
@@ -147,6 +148,7 @@ CALLS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", CALLS)
+@pytest.mark.full
 def test_a_shell_completes_a_key_without_a_blank_after_it_and_its_value(shell, tmp_path):
     """The shell itself runs the script that the command prints."""
     if not shutil.which(shell):

@@ -125,6 +125,7 @@ def test_help_texts_name_only_files_that_init_writes():
             ) in bundled_files(kind), (name, file)
 
 
+@pytest.mark.slow
 def test_from_a_file_of_ones_own_to_the_picture_by_the_commands_of_the_quick_start(capsys, tmp_path):
     rows = [f"c{u},B{(7 * u + 3 * n) % 120},{n}" for u in range(30) for n in range(12)]
     (tmp_path / "views.csv").write_text("\n".join(["customer,product,ts", *rows, ""]))

@@ -46,6 +46,7 @@ def call(*arguments, cwd, path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_script_beside_folders_of_its_own_called_topologies_and_analysis_runs(tmp_path):
     for name in ("topologies", "analysis"):
         (tmp_path / name).mkdir()
@@ -97,6 +98,7 @@ def test_one_import_name_is_installed(installed):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = call("script.py", cwd=tmp_path, path=installed)
@@ -114,6 +116,7 @@ def test_scenarios_and_studies_are_installed_as_they_are_in_the_checkout(install
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_installed_package_lists_its_graphs_writes_a_scenario_and_runs_it(installed, tmp_path):
     listed, *others = call_each(
         ("topology", "list"),
@@ -137,6 +140,7 @@ def test_a_source_distribution_holds_the_scenarios_and_the_policies(packed):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_source_distribution_installs_what_the_wheel_installs(packed, installed):
     def files(site):
         return {

@@ -93,6 +93,7 @@ def test_only_the_command_ends_without_a_traceback_from_its_first_line_on(argv, 
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     code, output, errors, out = interrupted_after(tmp_path, reported)
 
@@ -122,6 +123,7 @@ def whole_digest(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+@pytest.mark.full
 def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, asked_to_end, whole_digest, capsys):
     code, _, errors, out = asked_to_end(by=by)
     assert code == 130
@@ -151,6 +153,7 @@ def test_json_of_an_interrupted_run_is_one_object(asked_to_end):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_ctrl_c_before_the_run_begins_leaves_nothing_behind(tmp_path):
     out = tmp_path / "run"
     run = subprocess.Popen(
@@ -206,6 +209,7 @@ run()
         ]
     ),
 )
+@pytest.mark.cases(1)
 def test_a_signal_in_the_first_second_ends_with_130_and_leaves_nothing(module, command, number, tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", SEND, module, str(int(number)), *command], cwd=tmp_path, env=environment(),

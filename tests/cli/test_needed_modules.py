@@ -51,6 +51,7 @@ def imported(file):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_every_module_that_is_imported_is_required_or_checked_early():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
@@ -105,6 +106,7 @@ def test_a_run_that_failed_before_its_first_report_is_not_in_the_way(tmp_path, m
     assert gossiprec.simulate(SMOKE, **quick).status == "complete"
 
 
+@pytest.mark.full
 def test_a_run_without_pictures_leaves_their_library_alone(tmp_path):
     arguments = ["simulate", SMOKE, "--no-plots", "--quiet", "--out", str(tmp_path / "run")]
     script = f"""

@@ -130,6 +130,7 @@ def test_no_command_prints_control_characters(folder, capsys, monkeypatch, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.cases(3)
 def test_no_command_that_draws_prints_control_characters(folder, capsys):
     for command in DRAWING:
         demand_harmless(command, folder, capsys)

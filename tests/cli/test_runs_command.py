@@ -142,6 +142,7 @@ def test_a_comparison_has_scenario_data_and_results(folder, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_are_compared_user_by_user(folder, capsys):
     pair = folder / "a", folder / "study/runs/c"
     status, out, _ = printed(capsys, "compare", *pair, pair[0], "--json")

@@ -92,6 +92,7 @@ def quick(capsys, tmp_path, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [shipped(path) for path in SHIPPED])
+@pytest.mark.cases(7)
 def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     overrides = [part for text in shortened(path) for part in ("--set", text)]
     executor = "fused" if any(policy.name in DEAR for policy in load_scenario(path).policies) else "reference"

@@ -32,6 +32,7 @@ def status(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.full
 def test_a_run_works_with_closed_streams(closed, simulate, tmp_path):
     ended = shell(f"{simulate} {closed}", tmp_path)
     assert (ended.returncode, ended.stderr.count("Error")) == (0, 0), ended.stderr
@@ -41,6 +42,7 @@ def test_a_run_works_with_closed_streams(closed, simulate, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipe", ["| head -1", "2>&1 | head -1"])
+@pytest.mark.full
 def test_a_reader_that_goes_early_ends_no_run(pipe, simulate, tmp_path):
     plots = simulate.replace("--no-plots", "--set plots=true")
     ended = shell(f"{plots} {pipe}; echo ${{PIPESTATUS[0]}}", tmp_path)
@@ -52,6 +54,7 @@ def test_a_reader_that_goes_early_ends_no_run(pipe, simulate, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["head -1", "true"])
+@pytest.mark.full
 def test_a_listing_may_be_read_in_part_or_not_at_all(reader, tmp_path):
     ended = shell(f"{GOSSIPREC} scenario schema | {reader}; echo ${{PIPESTATUS[0]}}", tmp_path)
     assert (ended.stdout.splitlines()[-1], ended.stderr) == ("0", "")

@@ -273,6 +273,7 @@ def digest(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.cases(5)
 def test_a_run_and_one_from_its_resolved_scenario_have_the_same_log(name, capsys, scenario, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     assert invoke(capsys, "simulate", scenario(VIEWS[name]), "--out", first, *SHORT)[0] == 0
@@ -282,6 +283,7 @@ def test_a_run_and_one_from_its_resolved_scenario_have_the_same_log(name, capsys
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_no_order_of_a_set_decides_who_sends_to_whom(scenario, tmp_path):
     names = ("descriptors", "blocks")
     paths = [scenario(VIEWS[name]).rename(tmp_path / f"{name}.yaml") for name in names]

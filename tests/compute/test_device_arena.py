@@ -137,6 +137,7 @@ READS = ["load", "models", "scoring_view", "inbox", "merged", "rows_of_tasks", "
 @given(
     st.lists(st.tuples(st.sampled_from(WRITES + READS), st.integers(0, 2**32 - 1)), min_size=4, max_size=16)
 )
+@pytest.mark.full
 def test_whatever_is_done_to_it_an_arena_on_a_device_holds_what_one_on_the_host_does(steps):
     arenas = both()
     for what, seed in steps:

@@ -113,6 +113,7 @@ def everyone_trains(n_nodes, times=1):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.cases(3)
 def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
     @settings(max_examples=10, deadline=None, derandomize=True)
     @given(worlds(model))

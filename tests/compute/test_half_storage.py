@@ -46,6 +46,7 @@ def test_float16_stays_close_to_float32(name):
 
 
 @pytest.mark.parametrize("name", list(EXECUTORS))
+@pytest.mark.cases(1)
 def test_bytes_in_float16_do_not_depend_on_the_wave_size(name):
     world = World(n_nodes=40, n_items=101, model="prme-g", storage="float16")
     waves = world.waves()

@@ -89,6 +89,7 @@ def test_the_clipped_gradient_is_opacus(name, clip):
 
 @pytest.mark.parametrize("clip", [0.01, 0.1])
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.cases(2)
 def test_no_sample_contributes_more_than_the_clip_norm(name, clip):
     """A batch of one sample moves the model by at most rate times C; here every gradient exceeds C, so by just that."""
     training = replace(SGD, batch_size=1, learning_rate=1.0)
@@ -145,6 +146,7 @@ def test_every_step_has_noise_of_its_own(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("training", [SGD, ADAM], ids=["sgd", "adam"])
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.cases(4)
 def test_the_drift_penalty_is_that_of_a_plain_torch_loop(name, training):
     """Two local updates, each with the items it starts from as reference."""
     tau, training = 0.7, replace(training, local_epochs=3)
@@ -173,6 +175,7 @@ def test_the_drift_penalty_is_that_of_a_plain_torch_loop(name, training):
 
 
 @pytest.mark.parametrize("name", EVERY)
+@pytest.mark.cases(2)
 def test_a_strong_penalty_keeps_items_where_they_began(name):
     training = replace(ADAM, optimizer="sgd", learning_rate=0.01, batch_size=1)
     drifts = []
@@ -207,6 +210,7 @@ FOR_KIND = {
 
 
 @pytest.mark.parametrize("name", slow_except_first(EVERY))
+@pytest.mark.full
 def test_bytes_of_treated_nodes_do_not_depend_on_the_wave_size(name):
     world = World(n_nodes=12, n_items=45, training=TrainingSettings(batch_size=32), **FOR_KIND)
     waves = everyone_trains(12, times=2)

@@ -103,6 +103,7 @@ def test_an_order_is_a_permutation(n_samples, epoch, seed):
 
 
 @pytest.mark.parametrize("n_samples", slow_except_first([2, 3, 4]))
+@pytest.mark.cases(1)
 def test_all_orders_are_equally_likely(n_samples):
     """2400 draws: at least 100 expected of each of the n! orders."""
     orders = np.stack([draw_order(n_samples, 0, epoch=e, seed=5) for e in range(2400)])

@@ -64,6 +64,7 @@ def test_two_devices_are_not_mixed():
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("treated", slow_except_first(TREATED))
 @pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.cases(1)
 def test_models_train_and_score_on_the_device(model, treated, stays):
     world = World(model=model, **treated)
     work = world.workload()
@@ -83,6 +84,7 @@ def test_models_train_and_score_on_the_device(model, treated, stays):
     "world",
     slow_except_first(world for world in CLIENTS if " with " not in world or world.endswith("two-tower")),
 )
+@pytest.mark.cases(1)
 def test_clients_train_on_the_device(world):
     protocol = {**CLIENTS[world]["protocol"], "rounds": 1}
     carried_out({**CLIENTS[world], "protocol": protocol, "executor": {"name": "batched"}})

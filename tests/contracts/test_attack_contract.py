@@ -66,6 +66,7 @@ def told(part):
     slow_except_first([(name, options) for name in ATTACKS for options in CASES.get(name, [{}])]),
     ids=told,
 )
+@pytest.mark.cases(3)
 def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(name, options):
     check_attack(name, options, every_executor=options in CASES.get(name, [{}])[:1])
 
@@ -76,6 +77,7 @@ OF_MOVES = [*(("cda", options) for options in CASES["cda"][:4]), ("reconstructio
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), slow_except_first(OF_MOVES), ids=told)
+@pytest.mark.cases(4)
 def test_an_attack_on_models_of_moves_finds_the_same_likewise(name, options):
     """By the quickest executor: models differ in it, while attacks on all executors are checked above."""
     check_attack(name, options, model="prme-g", every_executor=False)
@@ -86,10 +88,13 @@ def test_an_attack_on_models_of_moves_finds_the_same_likewise(name, options):
     [(name, options) for name in RANKING for options in CASES.get(name, [{}])[:3]],
     ids=told,
 )
+@pytest.mark.cases(6)
+@pytest.mark.slow
 def test_ties_give_an_attack_no_more_than_guessing_finds(name, options):
     check_ties(name, options, knows_nothing=NOTHING if name in CASES else None)
 
 
+@pytest.mark.slow
 def test_an_attack_that_is_credited_for_the_order_of_ids_is_caught(monkeypatch):
     """As all were: what ties is set apart by ids, too little for any other order to change."""
 
@@ -362,6 +367,7 @@ SPIES = {
     slow_except_first([Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes, Guessing]),
     ids=told,
 )
+@pytest.mark.cases(2)
 def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own(honest):
     with temporarily_registered(ATTACKS, {"honest": honest}):
         check_attack("honest")

@@ -44,6 +44,7 @@ def findings(split, found):
 
 
 @pytest.mark.slow
+@pytest.mark.cases(5)
 def test_a_blind_attacker_is_at_chance_on_every_data_set(split):
     draw = np.random.default_rng(7)
     pairs = draw_candidates(split.train, split.test, split.n_items, 20, "popularity", 1)

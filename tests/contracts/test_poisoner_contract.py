@@ -22,6 +22,7 @@ FEW = {"clients": 3, "items": 5, "steps": 3}
 @pytest.mark.parametrize(
     ("name", "model"), [*((name, "ncf") for name in POISONERS), ("a-hum", "gmf"), ("psmu", "mf")]
 )
+@pytest.mark.cases(4)
 def test_a_poisoner_keeps_its_contract(name, model):
     check_poisoner(POISONERS[name], FEW if name == "adaptive" else {}, model=model)
 

@@ -38,12 +38,14 @@ CASES = [(name, options) for name in POLICIES for options in OPTIONS.get(name, [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.cases(8)
 def test_a_policy_keeps_its_contract(name, options):
     check_policy(POLICIES[name], options)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(POLICIES))
+@pytest.mark.cases(3)
 def test_a_policy_keeps_its_contract_with_a_model_of_moves(name):
     check_policy(POLICIES[name], OPTIONS.get(name, [{}])[0], model="prme-g")
 

@@ -81,6 +81,7 @@ CASES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "options", "model"), CASES)
+@pytest.mark.cases(5)
 def test_a_recommender_keeps_its_contract(name, options, model):
     check_recommender(RECOMMENDERS[name], options, model)
 
@@ -202,6 +203,7 @@ class HasNoTermOfItsOwn(RECOMMENDERS["correlation"]):
         return super().loss(p, batch, extras) + p["users"].square().sum()
 
 
+@pytest.mark.slow
 def test_a_loss_that_a_new_adam_takes_alone_is_caught():
     """The items' loss of PDC-FRS as it was: weights of 0.05, 0.5 and 5 gave results within 2e-6 of one another."""
     kind = RECOMMENDERS["pdc-frs"]
@@ -210,6 +212,7 @@ def test_a_loss_that_a_new_adam_takes_alone_is_caught():
 
 
 @pytest.mark.parametrize("own", [Shrinks, Pulls, HasNoTermOfItsOwn])
+@pytest.mark.slow
 def test_a_recommender_of_ones_own_keeps_the_contract(own):
     check_recommender(own)
 

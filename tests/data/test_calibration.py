@@ -150,6 +150,7 @@ def attack_strength(out, scenario, **data):
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("scenario", [GOSSIP, FEDAVG], ids=["gossip", "fedavg"])
+@pytest.mark.full
 def test_community_detection_is_about_as_strong_as_on_the_real_data(tmp_path, scenario):
     truth = attack_strength(tmp_path, scenario, name="movielens-100k", path=str(real("ml-100k")))
     drawn = attack_strength(tmp_path, scenario, name="synthetic")

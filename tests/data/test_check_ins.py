@@ -148,6 +148,7 @@ RULES = st.sampled_from(["published", "random", "leave_last_k"])
 
 
 @given(data=worlds(), rule=RULES, seed=st.integers(0, 3))
+@pytest.mark.full
 def test_moves_are_their_definition(data, rule, seed):
     split = divided(data, rule, seed)
     found = extract_check_ins(data, split)
@@ -155,6 +156,7 @@ def test_moves_are_their_definition(data, rule, seed):
 
 
 @given(data=worlds(), rule=RULES, seed=st.integers(0, 3))
+@pytest.mark.slow
 def test_no_held_out_place_leaks_and_each_training_place_has_a_move(data, rule, seed):
     split = divided(data, rule, seed)
     found = extract_check_ins(data, split)
@@ -168,6 +170,7 @@ def test_no_held_out_place_leaks_and_each_training_place_has_a_move(data, rule, 
 
 
 @given(data=worlds(), rule=RULES, seed=st.integers(0, 3), order=st.randoms(use_true_random=False))
+@pytest.mark.full
 def test_the_order_of_rows_does_not_change_the_moves_unless_times_are_equal(data, rule, seed, order):
     rows = list(range(len(data.users)))
     data = replace(data, times=60 * np.array(rows)[::-1])

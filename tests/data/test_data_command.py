@@ -124,11 +124,13 @@ def test_importing_the_command_and_the_package_brings_in_neither_numpy_nor_torch
     assert output_of(code + "print({'numpy', 'scipy', 'torch'} & set(sys.modules))") == "set()\n"
 
 
+@pytest.mark.full
 def test_the_data_layer_never_imports_torch():
     code = "import sys; from gossiprec.data import DATASETS; list(DATASETS); "
     assert output_of(code + "print('torch' in sys.modules)") == "False\n"
 
 
+@pytest.mark.full
 def test_a_run_imports_only_the_dataset_and_the_split_it_uses():
     code = "import sys; from gossiprec.data import load_split; "
     code += "load_split('synthetic', dict(users=9, items=20, interactions=60), 'random', {}, 1); "

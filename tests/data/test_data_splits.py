@@ -38,6 +38,7 @@ def worlds(draw, least=4):
         [("leave_last_k", 2, 1), ("leave_last_k", 1, 0), ("random", 0.3, 0.2), ("random", 0.2, 0.0)]
     ),
 )
+@pytest.mark.full
 def test_every_user_is_trained_and_tested(data, rule):
     name, test, validation = rule
     split = divide(data, name, test=test, validation=validation)

@@ -35,6 +35,7 @@ def csv_of(rows, **style):
 
 
 @given(rows=st.lists(st.tuples(names, names), min_size=1, max_size=20), everything=st.booleans())
+@pytest.mark.slow
 def test_quoted_names_may_hold_anything(rows, everything, tmp_path_factory):
     style = {"quoting": csv.QUOTE_ALL if everything else csv.QUOTE_MINIMAL}
     path = pack(tmp_path_factory.mktemp("quoted") / "a.csv", csv_of(rows, **style))

@@ -139,6 +139,7 @@ def test_models_get_the_columns_of_users_and_only_feeds_their_rows(tmp_path):
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", ["movielens-100k", "movielens-1m"])
+@pytest.mark.full
 def test_movielens_has_its_own_attributes(name):
     folder = real({"movielens-100k": "ml-100k", "movielens-1m": "ml-1m"}[name])
     rule = ("leave_last_k", {"test": 1})

@@ -24,6 +24,7 @@ names = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
 
 
 @given(rows=st.lists(st.tuples(names, names), min_size=1, max_size=30))
+@pytest.mark.slow
 def test_every_name_becomes_one_dense_id_and_nothing_is_lost(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "rows.csv"
     pack(path, "".join(f"{user},{item}\n" for user, item in rows))
@@ -35,6 +36,7 @@ def test_every_name_becomes_one_dense_id_and_nothing_is_lost(rows, tmp_path_fact
 
 
 @given(rows=st.lists(st.tuples(names, names), min_size=1, max_size=20), random=st.randoms())
+@pytest.mark.full
 def test_the_order_of_lines_does_not_change_ids(rows, random, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "rows.csv"
     shuffled = random.sample(rows, len(rows))

@@ -112,6 +112,7 @@ def test_an_unknown_form_is_refused():
 
 
 @pytest.mark.realdata
+@pytest.mark.slow
 def test_amazon_beauty_has_its_known_size_and_the_ends_of_its_lines_for_test():
     path = real("amazon") / "Beauty.txt.gz"
     found = load(path)

@@ -60,6 +60,7 @@ def test_low_ratings_leave_with_the_users_and_items_that_have_no_other(tmp_path,
 
 @pytest.mark.parametrize("name", ["file", "movielens-1m"])
 @given(rows=st.lists(st.tuples(*(st.integers(1, n) for n in (5, 6, 5, 9))), min_size=1, max_size=20))
+@pytest.mark.cases(1)
 def test_what_is_kept_is_what_a_file_of_these_lines_alone_holds(name, rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     high = [row for row in rows if row[2] >= 3]
@@ -138,6 +139,7 @@ def test_the_published_split_of_movielens_100k_needs_all_ratings(tmp_path, optio
 
 
 @pytest.mark.realdata
+@pytest.mark.full
 def test_every_kept_rating_of_movielens_1m_has_a_time_and_every_user_can_be_split():
     options = {"path": real("ml-1m"), "min_rating": 4, "min_items": 3}
     found = dataset("movielens-1m", **options).load(1)

@@ -237,6 +237,7 @@ def test_the_real_check_ins_have_their_known_sizes():
 
 
 @pytest.mark.realdata
+@pytest.mark.full
 def test_the_real_check_ins_split_into_moves_at_full_and_published_size():
     folder = real("foursquare-nyc")
     split = load_split("foursquare-nyc", {"path": folder}, "published", {}, 1)

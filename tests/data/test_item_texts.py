@@ -145,6 +145,7 @@ def test_data_without_texts_have_splits_without_texts():
 
 
 @pytest.mark.realdata
+@pytest.mark.full
 def test_all_movies_of_movielens_have_a_text_but_one_without_a_title():
     for name, folder, n_items, without in (
         ("movielens-1m", "ml-1m", 3706, 0),

@@ -59,6 +59,7 @@ def test_nothing_held_out_is_refused():
 
 
 @pytest.mark.realdata
+@pytest.mark.full
 def test_movielens_1m_by_file_is_the_split_of_the_public_code():
     split = load_split("movielens-1m", {"path": str(real("ml-1m"))}, "last", {"test": 0.2, "by": "file"}, 1)
     assert (

@@ -73,6 +73,7 @@ def test_no_mutated_file_is_misread(tmp_path, name):
     assert not wrong
 
 
+@pytest.mark.full
 def test_both_ends_come_about_in_400_files(tmp_path):
     counts: Counter[str] = Counter()
     for name, made in FORMATS.items():

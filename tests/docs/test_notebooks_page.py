@@ -7,9 +7,12 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_example_of_steps_prints_what_the_page_shows(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "notebooks.md").read_text()
     code, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL).groups()

@@ -118,6 +118,7 @@ def test_prose_uses_plain_words(page):
     assert replaced_words(page.read_text()) == []
 
 
+@pytest.mark.full
 def test_sentences_of_the_code_use_plain_words():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {word}"
@@ -129,6 +130,7 @@ def test_sentences_of_the_code_use_plain_words():
     assert found == []
 
 
+@pytest.mark.full
 def test_words_that_may_be_meant_are_few():
     texts = [page.read_text() for page in PAGES]
     texts += [text for path in MODULES for _, text in sentences(path.read_text())]

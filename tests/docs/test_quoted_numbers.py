@@ -293,6 +293,7 @@ def unknown_intervals(page):
 @pytest.mark.parametrize(
     "page", [one for one in PAGES if INTERVAL.search(one.read_text())], ids=lambda one: one.stem
 )
+@pytest.mark.cases(5)
 def test_intervals_in_sentences_are_those_of_the_files(page):
     listed = {told for name, told in tables(DOCS / LIST)[1].rows if Path(name).name == page.name}
     assert {*unknown_intervals(page)} <= {one for told in listed for one in told.split(", ")}

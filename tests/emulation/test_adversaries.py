@@ -129,6 +129,7 @@ def test_a_node_sends_what_it_received_last(registered):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.cases(1)
 def test_an_adversary_that_sends_every_message_as_it_is_changes_nothing(protocol, tmp_path):
     class Quiet(Adversary):
         Options = Options
@@ -147,6 +148,7 @@ def test_an_adversary_that_sends_every_message_as_it_is_changes_nothing(protocol
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.cases(2)
 def test_clients_forge_what_the_coordinator_gets(protocol, registered, tmp_path):
     run = tiny(
         protocol=PROTOCOLS[protocol], observers=[], adversaries=[{"name": "zero", "nodes": {"fraction": 0.5}}]
@@ -168,6 +170,7 @@ def test_an_update_may_name_other_items(registered, tmp_path):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.full
 def test_the_example_is_the_same_on_all_executors_shards_and_when_resumed(protocol, probe, tmp_path):
     scenario = often(
         protocol=PROTOCOLS[protocol], observers=[], adversaries=[PROBE], executor={"name": "auto"}
@@ -203,6 +206,7 @@ class Turning(ReportsFindings, Server):
         return {"came_back": self._came}
 
 
+@pytest.mark.full
 def test_a_malicious_coordinator_is_a_server(tmp_path):
     """It decides what clients are sent; observers of the coordinator score what they answer."""
     curious = {
@@ -225,6 +229,7 @@ def test_a_malicious_coordinator_is_a_server(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_study_varies_adversaries_and_observers(probe, tmp_path):
     """No run with an adversary serves other observers, because nothing tells their findings from its own."""
     base = tiny(observers=[], executor={"name": "reference"}, protocol={**GOSSIP, "wakes": 4})
@@ -256,10 +261,12 @@ def test_a_study_varies_adversaries_and_observers(probe, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_example_keeps_the_contract(probe):
     check_adversary(probe)
 
 
+@pytest.mark.full
 def test_state_outside_of_the_memory_is_caught(tmp_path):
     class Counts(Zero):
         count = 0

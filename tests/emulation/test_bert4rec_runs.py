@@ -24,6 +24,7 @@ def test_clients_train_alike_in_both_executors():
 
 
 @pytest.mark.parametrize("make", slow_except_first([federated, central, run]))
+@pytest.mark.cases(2)
 def test_bytes_do_not_depend_on_threads(make):
     model = SAMPLED if make is federated else MODEL
     one, other = (
@@ -34,6 +35,7 @@ def test_bytes_do_not_depend_on_threads(make):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_coordinator_learns_which_item_follows_which(tmp_path):
     cycle = [[(user + place) % 12 for place in range(6)] for user in range(24)]
     (tmp_path / "lists.txt").write_text(

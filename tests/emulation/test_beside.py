@@ -150,6 +150,7 @@ def test_an_order_is_named_once_and_known():
 
 
 @pytest.mark.parametrize("client_model", slow_except_first(["own", "none"]))
+@pytest.mark.full
 def test_a_run_with_lists_orders_and_negatives_drawn_once_goes_on_to_the_same_bytes(client_model, tmp_path):
     evaluate = {
         "every": 1,
@@ -174,6 +175,7 @@ def test_a_run_with_lists_orders_and_negatives_drawn_once_goes_on_to_the_same_by
 
 
 @pytest.mark.realdata
+@pytest.mark.full
 def test_popularity_on_movielens_1m_is_what_trials_have_found():
     """Recall@20 0.114 and NDCG@20 0.195 are known by trial; over seeds the standard deviation is 0.0015."""
     path = str(real("ml-1m"))

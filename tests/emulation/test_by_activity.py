@@ -168,6 +168,7 @@ def test_off_nothing_is_written_and_on_nothing_else_changes(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_goes_on_ends_with_the_same_groups(tmp_path):
     scenario = often(evaluate=evaluating())
     whole = simulate(scenario, out=tmp_path / "whole")

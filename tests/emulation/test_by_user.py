@@ -112,6 +112,7 @@ def test_by_default_the_last_report_is_kept_and_the_one_that_validation_items_ch
 
 
 @pytest.mark.parametrize("by_user", ["all", pytest.param("last", marks=pytest.mark.slow)])
+@pytest.mark.full
 def test_a_resumed_run_has_the_bytes_of_an_unbroken_one(whole, tmp_path, by_user):
     scenario = often(evaluate=evaluating(by_user=by_user, keep_lists=7))
     unbroken = whole if by_user == "all" else simulate(scenario, out=tmp_path / "whole")

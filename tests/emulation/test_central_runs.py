@@ -50,6 +50,7 @@ def model_of(prepared):
 
 
 @pytest.mark.parametrize("model", [*MODELS, *SETS], ids=str)
+@pytest.mark.full
 def test_a_resumed_run_writes_the_bytes_of_an_unbroken_one(model, tmp_path):
     checkpoint = {"minutes": 1e-9, "keep": 2}
     training = {**TRAINING, "batch_size": 4 if model in SETS else 32}
@@ -59,6 +60,7 @@ def test_a_resumed_run_writes_the_bytes_of_an_unbroken_one(model, tmp_path):
 
 
 @pytest.mark.parametrize("model", slow_except_first([*MODELS, *SETS]), ids=str)
+@pytest.mark.cases(2)
 def test_bytes_do_not_depend_on_threads(model, tmp_path):
     before = torch.get_num_threads()
     found = []
@@ -213,6 +215,7 @@ def test_adam_goes_on_from_epoch_to_epoch():
 @pytest.mark.parametrize(
     "model", slow_except_first([{"name": "lightgcn"}, {"name": "simgcl", "weight": 0.05}])
 )
+@pytest.mark.cases(1)
 def test_it_learns_what_users_take(model, tmp_path):
     data = {**tiny()["dataset"], "users": 60, "items": 120, "interactions": 2400}
     run = simulate(

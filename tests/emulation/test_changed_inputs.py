@@ -30,6 +30,7 @@ def trace(tmp_path):
     return path
 
 
+@pytest.mark.full
 def test_a_trace_that_was_edited_is_refused_by_resume_and_told_by_replay(tmp_path, trace):
     run = ended_early(tmp_path / "run", with_trace(trace))
     whole = simulate(with_trace(trace), out=tmp_path / "whole")

@@ -56,6 +56,7 @@ RECOMMENDED = st.sampled_from(
     model=MODELS_OF_PAIRS, way=WAYS, recommender=RECOMMENDED, upload=st.sampled_from(["changes", "gradients"]),
     merge=st.sampled_from(["mean", "sum", "touched-mean"]), interactions=st.integers(80, 240),
 )  # fmt: skip
+@pytest.mark.full
 def test_a_written_out_gradient_of_pairs_trains_like_one_client_at_a_time(
     model, way, recommender, upload, merge, interactions
 ):

@@ -92,6 +92,7 @@ def assert_alike(slow, fast, *, apart=1e-5):
     upload=st.sampled_from(["changes", "gradients"]),
     merge=st.sampled_from(["mean", "sum", "touched-mean"]), interactions=st.integers(40, 240),
 )  # fmt: skip
+@pytest.mark.full
 def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
     sizes, way, changed, upload, merge, interactions
 ):

@@ -87,6 +87,7 @@ def test_clients_keep_their_negatives_where_these_are_drawn_once(client_model):
 
 @pytest.mark.parametrize("model", slow_except_first(MODELS))
 @pytest.mark.parametrize("merge", slow_except_first(["median", {"name": "krum", "byzantine": 2}]))
+@pytest.mark.cases(2)
 def test_updates_make_the_versions_that_whole_models_make(model, merge):
     whole = carried_out(star("own", merge, model=MODELS[model], policies=SHARE_LESS))
     sparse = carried_out(star("none", merge, model=MODELS[model]))
@@ -120,6 +121,7 @@ def test_the_coordinator_finds_the_same_communities(tmp_path):
 
 @pytest.mark.parametrize("optimizer", slow_except_first(["sgd", "adam"]))
 @pytest.mark.parametrize("batch_size", slow_except_first([8, "full"]))
+@pytest.mark.cases(1)
 def test_executors_agree(optimizer, batch_size):
     training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": batch_size, "local_epochs": 2}
     names = ("reference", "batched", "fused")
@@ -170,6 +172,7 @@ WAYS = st.fixed_dictionaries(
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(model=ARCHITECTURES, way=WAYS, merge=st.sampled_from(["touched-mean", "sum", "median"]))
+@pytest.mark.full
 def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, merge):
     """Two slices; a relative difference: rows of users and of the version grow by tens of per cent.
 
@@ -222,6 +225,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
 
 
 @pytest.mark.parametrize("executor", slow_except_first(["reference", "batched", "fused"]))
+@pytest.mark.cases(2)
 def test_raw_gradients_are_uploaded_whatever_trains_the_users_row(executor):
     def played(upload, optimizer, rounds):
         training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": "full"}
@@ -244,6 +248,8 @@ def test_raw_gradients_are_uploaded_whatever_trains_the_users_row(executor):
 
 
 @pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_a_client_keeps_the_moments_of_its_user_alone(executor):
     training = {"optimizer": "adam", "learning_rate": 0.05, "batch_size": "full", "local_epochs": 2}
     scenario = star(training=training, executor={"name": executor}, protocol={"participation": 1.0})
@@ -303,6 +309,7 @@ def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
         [("batched", 16, "gmf"), ("fused", 16, "gmf"), ("fused", "full", "gmf"), ("fused", "full", "ncf")]
     ),
 )
+@pytest.mark.full
 def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, executor, batch_size, model):
     training = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": batch_size}
     scenario = star(network=NETWORK, training=training, model=MODELS[model], observers=[COORDINATOR])
@@ -345,6 +352,7 @@ def test_no_more_updates_are_kept_than_those_of_a_round_and_the_one_before(monke
 @pytest.mark.parametrize(
     ("merge", "observers"), slow_except_first([("touched-mean", []), ("sum", []), ("median", [COORDINATOR])])
 )
+@pytest.mark.full
 def test_a_run_goes_on_where_it_was(merge, observers, tmp_path):
     training = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
     world = {"network": NETWORK, "churn": CHURN, "training": training, "observers": observers}
@@ -405,6 +413,7 @@ def test_noise_falls_on_what_an_update_holds(of, executor, tmp_path):
 
 
 @pytest.mark.parametrize("executor", slow_except_first(["reference", "batched"]))
+@pytest.mark.cases(1)
 def test_what_is_rewritten_was_trained_with_what_the_coordinator_sent_beside(executor):
     """Without noise, and with a bound that nothing reaches, a rewritten run is the run."""
     more = {
@@ -420,6 +429,7 @@ def test_what_is_rewritten_was_trained_with_what_the_coordinator_sent_beside(exe
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_with_noise_on_updates_goes_on_where_it_was_and_claims_no_epsilon(tmp_path):
     ldp = {"name": "ldp", "norm": "l1", "scale": 0.05, "of": "update"}
     scenario = often(**star(policies=[ldp], rounds=8, network=NETWORK, churn=CHURN))

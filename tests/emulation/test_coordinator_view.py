@@ -101,6 +101,7 @@ def test_sums_change_models_only_by_the_encoding(mode):
 
 
 @pytest.mark.parametrize("mode", slow_except_first(MODES))
+@pytest.mark.full
 def test_executors_agree(mode):
     one, *others = (
         final_models(carried_out(star(MODES[mode], network=SLOW, observers=[], executor={"name": name})))
@@ -111,6 +112,7 @@ def test_executors_agree(mode):
 
 
 @pytest.mark.parametrize("mode", slow_except_first(MODES))
+@pytest.mark.cases(1)
 def test_masks_threads_and_shards_change_no_byte(mode, tmp_path):
     scenario = star(MODES[mode], network=SLOW, executor=FAST, observers=[COORDINATOR, AIA])
     whole = outcome(simulate({**scenario, "executor": {**FAST, "threads": 2}}, out=tmp_path / "whole").path)
@@ -129,6 +131,7 @@ def test_masks_threads_and_shards_change_no_byte(mode, tmp_path):
 
 @pytest.mark.parametrize("sees", [SUMS, FINAL], ids=["sums", "final"])
 @pytest.mark.parametrize("mode", slow_except_first(MODES))
+@pytest.mark.full
 def test_a_resumed_run_is_as_a_whole_one(mode, sees, tmp_path):
     scenario = star(
         MODES[mode],
@@ -215,6 +218,7 @@ def test_rounds_with_too_few_answers_are_skipped_and_noted(tmp_path):
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.full
 def test_clients_without_data_send_zeros_and_count_as_answers(mode, recording):
     empty = {
         "protocol": {**MODES[mode], "participation": 1.0},
@@ -278,6 +282,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(problem):
 
 
 @pytest.mark.parametrize("server", ["momentum", "adaptive", "fedyogi", "adam"])
+@pytest.mark.cases(3)
 def test_servers_of_sums_run(server):
     prepared = carried_out(star({**UPDATES, "server": server}, executor=FAST, observers=[COORDINATOR]))
     assert np.isfinite(final_models(prepared)).all()

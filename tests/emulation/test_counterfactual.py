@@ -44,6 +44,7 @@ BY_HAND = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.full
 def test_counterfactual_is_the_scenario_written_by_hand(tmp_path, name):
     scenario = tiny(**BY_HAND[name])
     factual = simulate(scenario, out=tmp_path / "run")
@@ -78,6 +79,7 @@ RECOMMENDERS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECOMMENDERS)
+@pytest.mark.cases(2)
 def test_federated_recommenders_leave_users_out(name):
     """The versions do not depend on the items that the forgotten users had."""
     pairs = name == "pdc-frs"

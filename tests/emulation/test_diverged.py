@@ -109,6 +109,7 @@ HOW.remove(("fused", "float16"))  # GMF has no kernels for it
 
 @pytest.mark.parametrize(("executor", "storage"), slow_except_first(HOW))
 @pytest.mark.parametrize("mode", slow_except_first(["gossip", "gossip-receive", "gossip-latency"]))
+@pytest.mark.cases(8)
 def test_every_executor_names_the_same_update_at_the_time_when_it_was_run(executor, storage, mode):
     chosen = {"name": executor, "storage": storage}
     scenario = tiny(**{**DIVERGES, **MODES[mode], "executor": chosen})

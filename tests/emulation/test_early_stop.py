@@ -128,6 +128,7 @@ def test_its_summary_counts_what_happened(runs):
     assert run.summary["bytes"]["sent"] < whole.summary["bytes"]["sent"]
 
 
+@pytest.mark.slow
 def test_it_is_replayed_stepped_resumed_and_divided_with_the_same_bytes(runs, tmp_path):
     run, _ = runs
     assert replay(run.path).confirmed
@@ -142,6 +143,7 @@ def test_it_is_replayed_stepped_resumed_and_divided_with_the_same_bytes(runs, tm
     assert (shards.path / "metrics.csv").read_bytes() == (run.path / "metrics.csv").read_bytes()
 
 
+@pytest.mark.full
 def test_a_checkpoint_holds_how_long_the_rule_has_waited(tmp_path):
     scenario = stopping(patience=5)
     whole = simulate(scenario, out=tmp_path / "whole")

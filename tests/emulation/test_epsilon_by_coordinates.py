@@ -144,6 +144,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases(3)
 def test_as_many_numbers_are_accounted_as_noise_was_added_to(run, noised, tmp_path):
     policy = {**CUT_OFF, "name": "counting", "nodes": [0, 2, 3, 5, 8]}
     done = simulate({**RUNS[run], "policies": [policy]}, out=tmp_path / "run")
@@ -164,6 +165,7 @@ def test_as_many_numbers_are_accounted_as_noise_was_added_to(run, noised, tmp_pa
     ids=["without noise", "gaussian", "l2", "l1 without noise"],
 )
 @pytest.mark.parametrize("client_model", ["own", "none"])
+@pytest.mark.cases(3)
 def test_of_other_laws_and_without_noise_no_epsilon_is_told(options, client_model, tmp_path):
     run = simulate(star(client_model, policies=[{**CUT_OFF, **options}]), out=tmp_path / "run")
     assert run.summary["privacy"] is None
@@ -222,6 +224,7 @@ def test_an_account_stays_as_it_was_last_told_also_in_another_process():
 
 
 @pytest.mark.parametrize("client_model", ["own", "none"])
+@pytest.mark.full
 def test_a_run_that_goes_on_ends_with_the_same_account(client_model, tmp_path):
     scenario = often(**star(client_model, policies=[{**CUT_OFF, "of": "update"}], rounds=8, **SLOW))
     whole = simulate(scenario, out=tmp_path / "whole")

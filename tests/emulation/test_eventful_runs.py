@@ -141,6 +141,7 @@ def test_computing_takes_time_but_changes_no_draw(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["kept", "reset"])
 @pytest.mark.parametrize("executor", ["batched", "fused"])
+@pytest.mark.cases(3)
 def test_executors_agree_under_churn(executor, model):
     churn = {**EVENTFUL["churn"], "model": model}
     reference, other = (

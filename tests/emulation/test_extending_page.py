@@ -44,6 +44,7 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) == 4

@@ -29,6 +29,7 @@ def scenario(options, **sections):
 
 
 @pytest.mark.parametrize("kind", slow_except_first(KINDS))
+@pytest.mark.cases(1)
 def test_executors_agree_on_weighted_and_mixed_models(kind):
     one, *others = (
         final_models(carried_out(scenario(KINDS[kind], executor={"name": name})))
@@ -67,6 +68,7 @@ def test_the_summary_tells_what_became_of_rounds_and_the_log_holds_every_answer(
 
 
 @pytest.mark.parametrize("kind", slow_except_first(KINDS))
+@pytest.mark.cases(1)
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(kind, tmp_path):
     """What was pushed last, and what has been pooled since, is in the checkpoint."""
     world = scenario(KINDS[kind], evaluate={"every": 1, "metrics": ["hr@5"]})

@@ -117,6 +117,7 @@ def test_a_scenario_is_calibrated_without_what_happens_later():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_parts_get_longer_up_to_the_whole_run_and_leave_no_rates():
     scenario = load_scenario(tiny(executor={"name": "reference"}))
     plain = shortened(scenario, estimate_run(scenario))
@@ -128,6 +129,7 @@ def test_parts_get_longer_up_to_the_whole_run_and_leave_no_rates():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_without_earlier_ones_has_a_time_and_only_then_is_computed(monkeypatch):
     scenario = load_scenario(tiny(executor={"name": "reference"}))
     estimate = estimate_run(scenario)
@@ -163,6 +165,7 @@ def test_a_run_without_earlier_ones_has_a_time_and_only_then_is_computed(monkeyp
     assert with_calibration(scenario, estimate_run(scenario), None, 2.0).duration.by == known.duration.by
 
 
+@pytest.mark.full
 def test_a_run_that_fails_in_its_first_round_has_no_time_and_says_so(monkeypatch):
     scenario = load_scenario(tiny())
     monkeypatch.setattr(

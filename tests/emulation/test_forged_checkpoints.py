@@ -201,6 +201,7 @@ def endings(early, tmp_path, forgeries, parts_of):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_no_forged_integer_ends_in_a_signal_or_in_other_bytes(early, tmp_path):
     found = [*endings(early, tmp_path, extremes, FUZZED)]
     assert [each for each in found if each[2] not in ("same", "refused")] == []
@@ -209,6 +210,7 @@ def test_no_forged_integer_ends_in_a_signal_or_in_other_bytes(early, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("early", slow_except_first(PLAUSIBLE), indirect=True)
+@pytest.mark.cases(1)
 def test_no_plausible_integer_ends_in_a_signal_or_a_traceback(early, tmp_path):
     """What could be true is not always noticed, and then gives other results."""
     found = [*endings(early, tmp_path, plausible, PLAUSIBLE)]

@@ -51,6 +51,8 @@ def scenario(run, **more):
 
 
 @pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_executors_agree(run):
     one, *others = (
         final_models(carried_out(scenario(run, executor={"name": name})))
@@ -71,6 +73,7 @@ def test_executors_agree(run):
         ("fused", "gossip-slow"),
     ],
 )
+@pytest.mark.cases(1)
 def test_threads_and_waves_change_no_byte(executor, run, tmp_path):
     runs = [
         outcome(simulate(scenario(run, executor={"name": executor, **more}), out=tmp_path / str(number)).path)
@@ -89,6 +92,7 @@ def test_how_often_a_run_is_reported_changes_no_model(run):
 
 
 @pytest.mark.parametrize("run", slow_except_first(RUNS))
+@pytest.mark.cases(1)
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
@@ -174,6 +178,7 @@ def registered():
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("where", slow_except_first([star, gossip]))
+@pytest.mark.full
 def test_what_a_rule_remembers_is_in_the_checkpoint(where, tmp_path):
     often = tiny(**where("remembering"), evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")

@@ -119,10 +119,12 @@ QUICK = (7, 14, 19)
 
 
 @pytest.mark.parametrize("seed", QUICK)
+@pytest.mark.cases(1)
 def test_no_model_changes_at_infinite_hops(tmp_path, seed):
     check(seed, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_no_model_of_many_random_networks_changes_at_infinite_hops(tmp_path):
     assert sum(check(seed, tmp_path / str(seed)) for seed in range(40)) > 100

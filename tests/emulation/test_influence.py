@@ -31,6 +31,7 @@ def pair(folder, **sections):
 
 
 @pytest.mark.parametrize("name", slow_except_first(RUNS))
+@pytest.mark.cases(1)
 def test_distances_are_those_of_the_final_models(tmp_path, name):
     run, other = pair(tmp_path, **RUNS[name])
     found = influence(run.path, other.path, k=5)
@@ -79,6 +80,7 @@ def test_lists_are_compared_as_in_plain_numpy(tmp_path):
     assert sum(row["distance"] * row["users"] for row in rows) == pytest.approx(found.distance.sum())
 
 
+@pytest.mark.full
 def test_a_client_is_compared_by_the_version_that_it_received_last(tmp_path):
     """At each report the coordinator has the version that it has just sent."""
     protocol = {"name": "fedavg", "rounds": 4, "participation": 0.3, "client_model": "none"}
@@ -139,6 +141,7 @@ EVENTS_DIFFER = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVENTS_DIFFER)
+@pytest.mark.cases(1)
 def test_events_that_differ_are_ways_of_data(tmp_path, name):
     runs = pair(tmp_path, executor={"name": "reference"}, **EVENTS_DIFFER[name])
     found = influence(*(run.path for run in runs), k=5)

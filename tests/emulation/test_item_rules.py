@@ -42,6 +42,7 @@ def slow_network(rule, observers, **more):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.full
 def test_a_run_with_late_and_lost_answers_goes_on_where_it_was(rule, tmp_path):
     observers = [COORDINATOR] if rule == "krum" else []
     server = "adam" if rule in ("hics", "median") else None
@@ -54,6 +55,7 @@ def test_a_run_with_late_and_lost_answers_goes_on_where_it_was(rule, tmp_path):
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.cases(4)
 def test_a_run_is_what_the_rule_makes_of_each_inbox(rule):
     """With answers of every round in the next, each version is the rule's, of the one before and its changes."""
     prepared = prepare(load_scenario(star(merge=RULES[rule], rounds=4)))
@@ -99,6 +101,7 @@ def test_a_model_that_is_not_finite_ends_the_run_and_is_named(rule, server):
 
 
 @pytest.mark.parametrize("rule", ["mean", "touched-mean", RULES["median"], RULES["hics"]])
+@pytest.mark.cases(2)
 def test_an_update_that_is_not_finite_is_left_out(rule):
     discards = {"aggregation": {"name": "synchronous", "invalid": "discard"}, "participation": 1.0}
     prepared, plays = spoiled(star(merge=rule, rounds=6, protocol=discards))
@@ -183,6 +186,7 @@ def test_what_a_rule_cannot_do_is_told_before_the_run(sections, message):
     "rule",
     slow_except_first([{"name": "krum", "byzantine": 2}, "median", {"name": "trimmed-mean", "drop": 2}]),
 )
+@pytest.mark.full
 def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
     """Nodes receive some three models per wake, of which the rules need 4, 2 and 4 besides their own."""
     policies = [{"name": "robust-merge", "rule": rule, "nodes": "all"}]

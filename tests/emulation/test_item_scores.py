@@ -112,6 +112,7 @@ def test_scores_that_cannot_be_joined_with_the_truth_are_refused(changed, words)
         )
 
 
+@pytest.mark.slow
 def test_scores_of_items_are_in_all_files_tables_studies_and_pictures(tmp_path):
     groups = {"groups": {"by": "activity", "parts": 2}}
     run = simulate(

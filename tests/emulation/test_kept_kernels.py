@@ -52,6 +52,7 @@ def test_a_model_without_kernels_takes_the_reference():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
     whole = simulate(often(**AUTO), out=tmp_path / "whole", use_cached_kernels=True)
     broken = simulate(

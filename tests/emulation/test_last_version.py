@@ -29,6 +29,7 @@ def federated(**more):
 
 @pytest.mark.parametrize("client_model", ["none", "own"])
 @pytest.mark.parametrize("attackers", [[], POISON])
+@pytest.mark.cases(1)
 def test_it_is_the_coordinators_row_by_table(tmp_path, client_model, attackers):
     protocol = {"name": "fedavg", "rounds": 4, "client_model": client_model, "merge": "mean"}
     scenario = federated(protocol=protocol, attackers=attackers)
@@ -56,6 +57,7 @@ def test_nothing_is_kept_unasked_and_asking_changes_nothing_else(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_resumed_run_keeps_the_same_one(tmp_path):
     protocol = {"name": "fedavg", "rounds": 6, "slice": 5, "client_model": "none", "merge": "sum"}
     scenario = often(**federated(protocol=protocol, evaluate={**KEPT, "every": 1}))

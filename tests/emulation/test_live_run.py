@@ -26,6 +26,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("kind", slow_except_first(RUNS))
+@pytest.mark.full
 def test_stepped_closed_and_resumed_it_writes_the_bytes_of_a_run_at_once(kind, tmp_path):
     scenario = often(**RUNS[kind])
     whole = simulate(scenario, out=tmp_path / "whole")
@@ -44,6 +45,7 @@ def test_stepped_closed_and_resumed_it_writes_the_bytes_of_a_run_at_once(kind, t
 
 
 @pytest.mark.parametrize("kind", slow_except_first([kind for kind in RUNS if kind != "pers-gossip"]))
+@pytest.mark.full
 def test_pauses_at_any_time_show_the_models_of_that_time_and_change_no_byte(kind, tmp_path):
     scenario = often(**RUNS[kind])
     whole = simulate(scenario, out=tmp_path / "whole")

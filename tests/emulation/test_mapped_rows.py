@@ -40,6 +40,7 @@ def mapped(folder, **executor):
     ("run", "executor"), slow_except_first([("gossip", "fused"), *((run, "fused") for run in RUNS if run != "gossip"),
                                             *(("gossip", name) for name in EXECUTORS if name != "fused")])
 )  # fmt: skip
+@pytest.mark.cases(2)
 def test_rows_in_files_are_byte_identical_to_rows_in_memory(run, executor, tmp_path, monkeypatch):
     monkeypatch.setattr(waves, "READ_AHEAD", 2)
     chosen = {"name": executor, "threads": 2}
@@ -55,6 +56,7 @@ def test_rows_in_files_are_byte_identical_to_rows_in_memory(run, executor, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_mapped_run_is_resumed_with_its_state_in_files(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "MAPPED_BYTES", 1)
     read, make = [], checkpoints.make_mapped_array
@@ -78,6 +80,7 @@ def test_a_mapped_run_is_resumed_with_its_state_in_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_run_waits_until_a_checkpoint_of_mapped_rows_is_written(tmp_path, monkeypatch):
     from gossiprec.emulation.run.report_actions import CheckpointWriter
 
@@ -159,6 +162,7 @@ class DiskFills(Patient):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_on_a_disk_that_fills_is_failed_and_resumed(tmp_path, monkeypatch):
     scenario = often(executor=mapped(tmp_path), checkpoint={"minutes": 1e-9})
     with monkeypatch.context() as patched, pytest.raises(ResourceError, match="free disk space"):

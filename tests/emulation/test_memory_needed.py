@@ -74,6 +74,7 @@ def test_the_sum_of_the_parts_decides():
         check_memory({"parameters": half + 2**32, "moments": half + 2**32})
 
 
+@pytest.mark.full
 def test_what_is_available_and_taken_lies_within_the_machine():
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     taken = np.ones(2**25)  # 256 MiB, every page written
@@ -125,6 +126,7 @@ def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_too_large_for_any_machine_is_refused_before_memory_is_taken():
     data = {"name": "synthetic", "users": 100, "items": 1_000_000, "interactions": 1_000}
     scenario = tiny(dataset={**data, "split": {"name": "published"}}, model={"name": "gmf", "dim": 1024})

@@ -35,6 +35,7 @@ def run(way, rounds, merge_last, **sections):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("executor", ["reference", "fused"])
+@pytest.mark.cases(2)
 def test_the_last_answers_make_the_version_that_the_next_push_would_have_sent(way, executor):
     """Three rounds and a merge end with the version that the fourth of four rounds pushes, and ask no more clients."""
     one, without, longer = (
@@ -52,6 +53,7 @@ def coordinators(prepared):
     return prepared.executor.store.load(prepared.planner.current_rows[-1:])[0]
 
 
+@pytest.mark.slow
 def test_there_are_as_many_merges_as_pushes(tmp_path):
     for merge_last in (False, True):
         done = simulate(

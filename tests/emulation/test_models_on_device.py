@@ -94,6 +94,7 @@ def on_device():
 
 
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
+@pytest.mark.full
 def test_a_run_is_to_the_byte_what_it_is_with_models_on_the_host(world, tmp_path):
     scenario = often(**WORLDS[world], executor=BATCHED)
     host = simulate(scenario, out=tmp_path / "host")
@@ -108,6 +109,7 @@ def test_a_run_is_to_the_byte_what_it_is_with_models_on_the_host(world, tmp_path
 @pytest.mark.parametrize(
     "world", ["nobody watches", "all watch", "by performance", "inboxes", "resets", "poisoned", "federated"]
 )
+@pytest.mark.full
 def test_a_run_goes_on_from_a_delta_to_the_same_bytes(world, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_files, "MIN_DELTA_BYTES", 0)
     monkeypatch.setattr(checkpoint_files, "MAX_DELTA_FRACTION", 1.0)
@@ -122,6 +124,7 @@ def test_a_run_goes_on_from_a_delta_to_the_same_bytes(world, tmp_path, monkeypat
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_models_go_from_host_to_device_and_back_by_a_checkpoint(tmp_path):
     scenario = often(observers=WATCHED, executor=BATCHED)
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -63,6 +63,7 @@ def scores(prepared):
         "coordinator-latest",
     ],
 )
+@pytest.mark.full
 def test_runs_of_all_executors_find_the_same(protocol, who, share_less):
     policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}] if share_less else []
     plain, *others = (

@@ -167,6 +167,7 @@ def test_the_expected_exposure_by_a_walk_has_a_closed_form(name):
             closed.expected_walk_exposures(wrong, steps)
 
 
+@pytest.mark.full
 def test_the_expectation_over_first_visits_is_that_of_all_walks():
     """All walks of seven steps on a ring of five, each judged by the projection on what the observer sees."""
     n, steps, observer, walk = 5, 7, 2, closed.ring_mixing(5)
@@ -292,6 +293,7 @@ def found_noise(run):
     return np.resize(min_noise_multiplier(5.0, 1e-5) * np.sqrt(np.bincount(run.events("update")["node"])), 12)
 
 
+@pytest.mark.full
 def test_command_and_figure_show_the_matrix(averaged, capsys, tmp_path):
     _, run = averaged
     code, printed, _ = invoke(capsys, "epsilon", run.path, "-q", "--json", "--observer", 3, "--victim", 1)

@@ -52,6 +52,7 @@ def test_data_from_which_no_user_can_train_are_refused(tmp_path, protocol, batch
 
 @pytest.mark.parametrize("batch_size", slow_except_first(["full", 2]))
 @pytest.mark.parametrize("protocol", slow_except_first(PROTOCOLS))
+@pytest.mark.cases(1)
 def test_users_who_cannot_train_take_part_all_the_same(tmp_path, protocol, batch_size):
     found = run(tmp_path, [2] * 9 + [6] * 3, protocol, batch_size=batch_size)
     assert found.status == "complete"

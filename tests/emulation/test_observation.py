@@ -53,6 +53,7 @@ def run(finished, tmp_path):
 
 
 @pytest.mark.parametrize("name", slow_except_first(RUNS))
+@pytest.mark.full
 def test_later_observers_find_what_they_find_from_the_start(tmp_path, name):
     sections, later = RUNS[name]
     scenario = tiny(**sections)
@@ -188,6 +189,7 @@ STORING = {
 
 
 @pytest.mark.parametrize("name", slow_except_first(STORING))
+@pytest.mark.full
 def test_stored_versions_give_the_bytes_of_a_second_run_without_training(tmp_path, monkeypatch, name):
     scenario = tiny(**STORING[name])
     plain = simulate(scenario, out=tmp_path / "plain")

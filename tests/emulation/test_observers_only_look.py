@@ -40,6 +40,7 @@ def attack_rows(run):
 
 @pytest.mark.parametrize("executor", slow_except_first(EXECUTORS))
 @pytest.mark.parametrize("protocol", slow_except_first(["rand-gossip", "fedavg"]))
+@pytest.mark.cases(1)
 def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_path):
     sections = {"executor": {"name": executor}, **({"protocol": FEDAVG} if protocol == "fedavg" else {})}
     watchers = AT_THE_CENTRE if protocol == "fedavg" else MANY
@@ -59,6 +60,7 @@ def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_pa
     ("user_table", "executor"),
     [("own", "reference"), ("averaged", "batched"), ("own", "fused"), ("averaged", "fused")],
 )
+@pytest.mark.full
 def test_an_observer_finds_the_same_alone_as_among_others(user_table, executor, tmp_path):
     protocol = {**tiny()["protocol"], "user_table": user_table}
     sections = {"executor": {"name": executor}, "protocol": protocol}
@@ -71,6 +73,7 @@ def test_an_observer_finds_the_same_alone_as_among_others(user_table, executor, 
 
 
 @pytest.mark.parametrize("user_table", slow_except_first(["own", "averaged"]))
+@pytest.mark.full
 def test_all_forms_of_observers_rank_alike(user_table):
     protocol = {**tiny()["protocol"], "user_table": user_table}
     plain, *others = (
@@ -95,6 +98,7 @@ def test_all_forms_of_observers_rank_alike(user_table):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_of_all_executors_measure_alike(tmp_path):
     first, *others = [
         simulate(tiny(observers=MANY, executor={"name": name}, training={"eps": 1e-3}), out=tmp_path / name)
@@ -107,6 +111,8 @@ def test_runs_of_all_executors_measure_alike(tmp_path):
 
 
 @pytest.mark.parametrize("user_table", ["own", "averaged"])
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_runs_of_all_executors_end_with_the_same_models(user_table):
     protocol = {**tiny()["protocol"], "user_table": user_table}
     first, *others = [
@@ -118,6 +124,7 @@ def test_runs_of_all_executors_end_with_the_same_models(user_table):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
     contents = set()
     for threads, wave_size in ((1, 1), (1, "unlimited"), (2, "unlimited"), (3, 1)):
@@ -172,6 +179,7 @@ NOTED: list[float] = []
 
 
 @pytest.mark.parametrize("executor", slow_except_first(EXECUTORS))
+@pytest.mark.full
 def test_who_looks_with_its_own_model_follows_what_it_merges_by_performance(executor, tmp_path):
     """A merge's weight is found when it is made, after observers have looked: they are told it before."""
     sections = {

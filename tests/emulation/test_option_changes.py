@@ -62,6 +62,7 @@ def test_changes_are_events_and_change_models_from_then_on_only(changed, tmp_pat
         assert np.array_equal(values, changed.events("message")[name])
 
 
+@pytest.mark.full
 def test_a_change_from_python_gives_the_bytes_of_one_in_the_scenario(changed, tmp_path):
     live = change_in_steps(tmp_path / "live")
     run = live.finish()
@@ -73,6 +74,7 @@ def test_a_change_from_python_gives_the_bytes_of_one_in_the_scenario(changed, tm
     assert not len(again.events("change")["time"])
 
 
+@pytest.mark.full
 def test_resumed_it_makes_the_changes_after_its_checkpoint_again(changed, tmp_path):
     run = change_in_steps(tmp_path / "live", checkpoint={**OFTEN, "keep": 9}).close()
     for at in (6, 5, 4, 2):
@@ -99,6 +101,7 @@ def test_run_again_from_its_start_it_makes_them_too(changed, tmp_path):
 
 
 @pytest.mark.parametrize("kind", slow_except_first(["updates", "central", "batched", "reference", *RUNS]))
+@pytest.mark.cases(1)
 def test_every_trainer_follows(kind, tmp_path):
     sections = {**RUNS.get(kind, {"executor": {"name": kind}}), "network": {}}
     nodes = [12] if kind == "central" else range(12)
@@ -130,6 +133,7 @@ def more_work(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS])
+@pytest.mark.full
 def test_epochs_and_negatives_change_in_every_mode_and_executor(kind, more_work, tmp_path):
     scenario = changing((3, EPOCHS), (5, NEGATIVES), **{"network": {}, **OTHERS[kind]})
     run = simulate(scenario, out=tmp_path / "run")
@@ -147,6 +151,7 @@ def test_epochs_and_negatives_change_in_every_mode_and_executor(kind, more_work,
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_epochs_and_negatives_change_in_resumed_divided_and_live_runs_too(more_work, tmp_path):
     with gossiprec.prepare(
         changing(network={}, checkpoint={**OFTEN, "keep": 9}), out=tmp_path / "live"

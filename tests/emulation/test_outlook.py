@@ -177,6 +177,7 @@ def test_a_limit_to_the_first_users_counts(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_torch_is_not_needed(tmp_path):
     dataset = {**FEW, "users": 1_000_000, "items": 1682, "interactions": 100_000_000}
     path = tmp_path / "large.yaml"

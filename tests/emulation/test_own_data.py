@@ -58,6 +58,7 @@ def test_the_fingerprint_is_that_of_the_data_and_not_of_the_file_or_the_run(tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_resume_refuses_other_data_and_names_both(tmp_path):
     path = write_own(tmp_path / "own.csv")
     run = ended_early(tmp_path / "run", on_own_data(path))

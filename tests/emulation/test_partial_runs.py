@@ -61,6 +61,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("world", slow_except_first(list(WORLDS)))
+@pytest.mark.full
 def test_a_run_that_ended_early_goes_on_to_the_same_bytes(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 
@@ -68,6 +69,7 @@ def test_a_run_that_ended_early_goes_on_to_the_same_bytes(world, whole, tmp_path
 
 
 @pytest.mark.parametrize("world", slow_except_first(list(WORLDS)))
+@pytest.mark.cases(2)
 def test_shards_give_the_same_bytes(world, whole, tmp_path):
     run = simulate(divided(WORLDS[world], 2), out=tmp_path / "run", make_shard_group=Threads)
 
@@ -79,6 +81,7 @@ def test_shards_give_the_same_bytes(world, whole, tmp_path):
     slow_except_first([("float32", "pairwise"), ("float16", "pairwise"), ("float32", "all")]),
 )
 @pytest.mark.parametrize("name", ["chunks", "top-k"])
+@pytest.mark.full
 def test_pieces_and_packed_numbers_give_what_rows_with_gaps_give(
     name, storage, average, monkeypatch, tmp_path
 ):
@@ -100,6 +103,7 @@ def test_pieces_and_packed_numbers_give_what_rows_with_gaps_give(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", ["chunks", "top-k", "fedavg"])
+@pytest.mark.full
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(
         divided({**WORLDS[world], "checkpoint": OFTEN}, 2),

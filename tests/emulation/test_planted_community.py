@@ -71,6 +71,7 @@ def test_the_attack_finds_planted_communities(met):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_against_the_communities_of_shuffled_users_the_attack_guesses(met):
     """Relabelling users at random makes the truth a uniform choice of K others for every adversary.
 

@@ -91,6 +91,7 @@ def test_membership_inference_finds_communities_and_most_guesses_are_right(plant
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_attribute_inference_finds_communities(planted, tmp_path):
     observers = [{"name": "aia", "adversaries": 8, "community_size": K, "models": 60, "epochs": 40}]
     run = simulate(scenario(planted, FEDAVG, observers), out=tmp_path / "run")
@@ -109,6 +110,7 @@ def test_attribute_inference_ranks_everyone_but_the_adversary(planted):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_results_do_not_depend_on_threads_or_wave_size(planted, tmp_path):
     observed = {"community_size": K, "momentum": [0.9, 0]}
     cda, mia = {"name": "cda", **observed}, {"name": "entropy-mia", **observed}

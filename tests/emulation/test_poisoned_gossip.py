@@ -72,6 +72,7 @@ def reached_from(run, source, until):
 
 @pytest.mark.parametrize("network", slow_except_first([None, SLOW]), ids=["at-once", "slow"])
 @pytest.mark.parametrize("view", slow_except_first([{"size": 2}, RING]), ids=["views", "ring"])
+@pytest.mark.cases(1)
 def test_poison_travels_with_messages_and_in_no_other_way(view, network, tmp_path):
     """Beside a run whose poisoner is silent, the models that differ are those of the nodes that its messages led to."""
     poisoned = gossip(view=view, network=network)
@@ -107,6 +108,7 @@ def test_on_a_ring_in_rounds_poison_comes_one_hop_further_a_round():
     slow_except_first([([], N), ([MEDIAN], 0), ([KRUM], 0)]),
     ids=["mean", "median", "krum"],
 )
+@pytest.mark.cases(1)
 def test_where_each_inbox_has_one_hostile_model_in_five_robust_rules_let_nothing_pass(policies, harmed):
     run = {"view": REGULAR, "fanout": 4, "network": LATER, **ROUNDS}
     *_, (_, models) = models_over_time(gossip(policies=policies, boost=1000.0, **run))

@@ -203,6 +203,7 @@ def test_users_without_data_have_no_part_in_what_is_measured(tmp_path):
         ("models", "a-hum", 0.2, 5.0),  # a mean of sixteen models
     ],
 )
+@pytest.mark.cases(2)
 def test_the_least_popular_item_reaches_everyone_with_poisoners_and_nobody_without(
     run, name, rate, boost, tmp_path
 ):
@@ -243,6 +244,7 @@ ONE_THREAD = {"name": "batched", "threads": 1}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases(3)
 def test_threads_and_waves_change_no_byte(run, ended, tmp_path):
     whole = ended(run, often_poisoned(run, executor=ONE_THREAD))
     two = {"name": "batched", "threads": 2, "wave_size": 3}
@@ -253,6 +255,7 @@ def test_threads_and_waves_change_no_byte(run, ended, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases(2)
 def test_a_run_goes_on_where_it_was(run, ended, tmp_path):
     scenario = often_poisoned(run, executor=ONE_THREAD)
     broken = ended_early(tmp_path / "broken", scenario, 3)
@@ -297,6 +300,7 @@ def test_without_poisoners_nothing_is_said_of_them(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("none", [{"fraction": 0}, {"number": 0}])
 @pytest.mark.parametrize("run", ["updates", "gossip"])
+@pytest.mark.cases(1)
 def test_no_poisoners_are_the_baseline_of_some(run, none, ended, tmp_path):
     entry = {"name": "a-hum", **none, "targets": TARGETS}
     evaluate = {"every": 1, "metrics": ["hr@5", "er@5"]}

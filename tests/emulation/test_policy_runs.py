@@ -106,6 +106,7 @@ def test_messages_of_share_less_nodes_are_smaller_by_the_user_row(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["batched", "fused"])
+@pytest.mark.full
 def test_executors_agree_on_a_mixed_population(executor):
     policies = [
         {"name": "share-less", "nodes": {"fraction": 0.5}},

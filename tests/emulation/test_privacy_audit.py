@@ -50,6 +50,7 @@ def test_bound_is_that_of_biased_coins():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_true_claim_is_seldom_refuted():
     """Randomised response is (1, 0)-private: 100 audits at 95 % refute it in at most 15 (5 and four deviations)."""
     draw, refuted = np.random.default_rng(1), 0
@@ -61,6 +62,7 @@ def test_a_true_claim_is_seldom_refuted():
 
 
 @pytest.mark.parametrize("unit", slow_except_first(["interaction", "user"]))
+@pytest.mark.cases(1)
 def test_claims_of_a_run_stand(runs, unit):
     found = audit_privacy(runs[unit], updates=2, canaries=8)
     assert (found.unit, found.canaries) == (unit, 12 * 8)
@@ -72,6 +74,7 @@ def test_claims_of_a_run_stand(runs, unit):
 @pytest.mark.parametrize(
     ("unit", "module"), slow_except_first([("interaction", reference), ("user", update_noise)])
 )
+@pytest.mark.cases(1)
 def test_noise_that_is_too_small_is_refuted(runs, unit, module, monkeypatch):
     draw = module.dp_noise_row
     monkeypatch.setattr(module, "dp_noise_row", lambda *key: np.float32(0.1) * draw(*key))
@@ -79,12 +82,14 @@ def test_noise_that_is_too_small_is_refuted(runs, unit, module, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_clip_that_does_not_hold_is_refuted(runs, monkeypatch):
     monkeypatch.setattr(update_noise, "min", lambda *_: 5.0, raising=False)
     assert audit_privacy(runs["user"], updates=2, canaries=8).refuted
 
 
 @pytest.mark.parametrize("clip_norm", slow_except_first([2.0, 0.1]))
+@pytest.mark.full
 def test_an_audit_says_if_updates_are_too_short_for_the_noise(clip_norm, tmp_path, capsys):
     policy = {**BY_USER, "epsilon": 4.0, "clip_norm": clip_norm}
     path = made(tmp_path, [policy])
@@ -167,6 +172,7 @@ def test_bad_canaries_are_refused(runs, options, error, words):
     ],
     ids=["none", "two-units", "no-rows"],
 )
+@pytest.mark.cases(2)
 def test_runs_that_cannot_be_audited_are_refused(policies, sections, words, tmp_path):
     path = made(tmp_path, policies, **sections)
     with pytest.raises(ScenarioError, match=words):

@@ -129,6 +129,7 @@ def test_a_run_that_recommends_nothing_says_so_everywhere(tmp_path, n_shards):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_learns_has_no_such_note(tmp_path):
     split = {"name": "leave_last_k", "test": 1}
     dataset = {**tiny()["dataset"], "users": 40, "items": 120, "interactions": 1200, "split": split}

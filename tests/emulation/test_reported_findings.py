@@ -74,6 +74,7 @@ def test_values_of_nodes_are_among_the_positions(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_of_an_attack_with_findings_alone_is_resumed_and_replayed(tmp_path):
     whole, done = check(tmp_path, often(observers=[COUNTING]))
     assert len(rows_of(done)) == 2 * len(set(done.metrics["time"].tolist()))

@@ -48,6 +48,7 @@ def test_more_reports_come_between_the_regular_ones(also, first):
     ),
     ids=["rand-gossip", "pers-gossip", "fedavg", "updates"],
 )
+@pytest.mark.cases(1)
 def test_what_is_found_at_a_round_does_not_depend_on_other_reports(world, kind, tmp_path):
     observers = [{**one, "fictive_user": kind} for one in world["observers"]]
     run = tiny(

@@ -80,6 +80,7 @@ INSTANT = {("batched", "rand-gossip"), ("reference", "pers-gossip"), ("fused", "
 
 @pytest.mark.parametrize("protocol", slow_except_first(RUNS))
 @pytest.mark.parametrize("executor", slow_except_first(list(EXECUTORS)))
+@pytest.mark.cases(1)
 def test_resumed_is_as_uninterrupted(executor, protocol, tmp_path):
     network = {} if (executor, protocol) in INSTANT else SLOW
     scenario = often(**RUNS[protocol], executor={"name": executor, "threads": 2}, network=network)
@@ -153,6 +154,7 @@ def plain(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKED)
+@pytest.mark.cases(1)
 def test_every_attack_goes_on_where_it_was(attack, tmp_path):
     with attribute_tables() as tables:
         attacked = often(**ATTACKED[attack])
@@ -167,6 +169,7 @@ def test_every_attack_goes_on_where_it_was(attack, tmp_path):
         [("fitted", "fused"), ("fitted", "reference"), ("own_embedding", "reference"), ("paper", "fused")]
     ),
 )
+@pytest.mark.cases(1)
 def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
     refit = {"refit_every": 2.0} if fictive == "fitted" else {}
     coalition = {**COALITIONS, "fraction": 0.25}
@@ -179,6 +182,7 @@ def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("executor", "storage"), [("reference", "float32"), ("fused", "float16")])
+@pytest.mark.cases(1)
 def test_models_of_moves_are_resumed(executor, storage, tmp_path):
     chosen = {"name": executor, "storage": storage}
     check(tmp_path, often(**CITY, observers=[SINGLE, COALITIONS], executor=chosen))

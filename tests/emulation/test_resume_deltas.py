@@ -49,6 +49,7 @@ def _deltas(monkeypatch):
 
 
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
+@pytest.mark.cases(1)
 def test_a_run_goes_on_from_a_delta(world, tmp_path):
     whole = simulate(often(**WORLDS[world]), out=tmp_path / "whole")
     run = ended_early(tmp_path / "broken", often(**WORLDS[world]), stop=5)
@@ -66,6 +67,7 @@ def flip(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("damaged", "time"), [(0, 3.0), (1, 2.0)])
+@pytest.mark.cases(1)
 def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, whole, tmp_path):
     run = ended_early(tmp_path / "run", often(), stop=5)
     flip(checkpoints(run)[damaged])

@@ -54,6 +54,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", slow_except_first(CASES))
+@pytest.mark.cases(2)
 def test_an_eventful_run_goes_on_where_it_was(case, tmp_path):
     chosen = {"observers": [SINGLE, COALITION], **CASES[case]}
     scenario = often(**chosen, network=NETWORK, churn=CHURN)

@@ -58,6 +58,7 @@ def scenario(run, **more):
 
 
 @pytest.mark.parametrize("run", slow_except_first(RUNS))
+@pytest.mark.full
 def test_executors_agree(run):
     one, *others = (
         final_models(carried_out(scenario(run, executor={"name": name})))
@@ -79,6 +80,7 @@ def test_executors_agree(run):
         ]
     ),
 )
+@pytest.mark.full
 def test_threads_and_waves_change_no_byte(executor, run, tmp_path):
     runs = [
         outcome(simulate(scenario(run, executor={"name": executor, **more}), out=tmp_path / str(number)).path)
@@ -89,6 +91,7 @@ def test_threads_and_waves_change_no_byte(executor, run, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
+@pytest.mark.full
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     often = scenario(run, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")
@@ -98,6 +101,7 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_half_floats_are_rewritten_too():
     dataset = {**CITY["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 0}}
     city = {**CITY, "dataset": dataset, "policies": [LDP], "observers": []}

@@ -93,6 +93,7 @@ def test_before_the_first_inbox_its_numbers_are_unknown():
 
 
 @pytest.mark.parametrize("model", ["gmf", "ncf", "mf"])
+@pytest.mark.cases(2)
 def test_the_gradient_is_the_derivative_of_the_loss(model):
     scenario = star() | {"model": {"name": model, "dim": 4}, "executor": {"name": "reference"}}
     _, root, start = public(scenario)
@@ -140,6 +141,8 @@ def test_only_public_items_are_learnt_as_positives():
 
 
 @pytest.mark.parametrize("options", [{}, UPDATES], ids=["models", "updates"])
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_executors_agree(options):
     one, *others = (
         final_models(carried_out(star(**options) | {"executor": {"name": name}}))
@@ -150,6 +153,7 @@ def test_executors_agree(options):
 
 
 @pytest.mark.parametrize("options", slow_except_first([{}, UPDATES]), ids=["models", "updates"])
+@pytest.mark.full
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(options, tmp_path):
     often = star(**options)
     whole = simulate(often, out=tmp_path / "whole")

@@ -85,6 +85,7 @@ def test_what_drops_out_depends_on_seed_node_update_and_step_alone():
 
 
 @pytest.mark.parametrize("whose", slow_except_first([federated, run]))
+@pytest.mark.full
 def test_nodes_train_alike_in_both_executors(whose):
     data = {**tiny()["dataset"], "items": 120, "interactions": 420}  # sequences of one and of two units
     long = {"dataset": data, "model": {**MODEL, "loss": "sampled", "max_length": 60}}

@@ -105,6 +105,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("run", slow_except_first(RUNS))
+@pytest.mark.cases(1)
 def test_executors_agree(run):
     one, *others = (
         final_models(carried_out(star(**RUNS[run], executor={"name": name})))
@@ -115,6 +116,7 @@ def test_executors_agree(run):
 
 
 @pytest.mark.parametrize("run", RUNS)
+@pytest.mark.cases(4)
 def test_threads_and_waves_change_no_byte(run, tmp_path):
     runs = [
         outcome(
@@ -135,6 +137,7 @@ def test_how_often_a_run_is_reported_changes_no_model(run):
 
 
 @pytest.mark.parametrize("run", slow_except_first(RUNS))
+@pytest.mark.cases(1)
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     often = star(**RUNS[run], evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")

@@ -76,6 +76,7 @@ def check(tmp_path, scenario, shards):
 
 @pytest.mark.parametrize("protocol", slow_except_first([{}, PERSONAL]), ids=["rand-gossip", "pers-gossip"])
 @pytest.mark.parametrize("executor", slow_except_first(list(EXECUTORS)))
+@pytest.mark.cases(3)
 def test_shards_write_what_one_process_writes(executor, protocol, tmp_path):
     shards = 4 if (executor == "batched") == bool(protocol) else 2
     scenario = tiny(**protocol, observers=[SINGLE, COALITIONS], executor={"name": executor, "threads": 1})
@@ -86,6 +87,7 @@ def test_shards_write_what_one_process_writes(executor, protocol, tmp_path):
 
 
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
+@pytest.mark.cases(3)
 def test_shards_write_it_in_every_world(world, tmp_path):
     federated = WORLDS[world].get("protocol", {}).get("name") == "fedavg"
     observers = [{**COORDINATOR, "momentum": [0, 0.9]}] if federated else [SINGLE, COALITIONS]

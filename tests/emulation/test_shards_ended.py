@@ -37,6 +37,7 @@ def whole(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.full
 def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
     run = simulate(
         divided({**WORLDS[world], "checkpoint": OFTEN}, 3),
@@ -50,6 +51,7 @@ def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
 
 
 @pytest.mark.parametrize("world", slow_except_first(["away", "pers-gossip", "server"]))
+@pytest.mark.cases(1)
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(
         divided({**WORLDS[world], "checkpoint": OFTEN}, 2),
@@ -63,6 +65,7 @@ def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", ["slow"])
+@pytest.mark.full
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 
@@ -97,6 +100,7 @@ class Dying(Threads):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("life", [3, 40], ids=["before-a-checkpoint", "after-some"])
+@pytest.mark.full
 def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [life])
     say = Patient()
@@ -114,6 +118,7 @@ def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monke
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_shard_that_dies_twice_ends_the_run_with_a_plain_message(tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [40, 9])
     with pytest.raises(ResourceError, match=r"shard 1 died twice .*gossiprec resume .*run") as error:

@@ -76,6 +76,7 @@ def check(tmp_path, scenario, *shards):
 
 
 @pytest.mark.parametrize("name", slow_except_first(SHIPPED))
+@pytest.mark.full
 def test_shipped_scenarios_are_divided(name, tmp_path):
     overrides, executor = SHIPPED[name]
     overrides = [
@@ -85,11 +86,13 @@ def test_shipped_scenarios_are_divided(name, tmp_path):
 
 
 @pytest.mark.parametrize("inner", slow_except_first(["reference", "batched", "fused"]))
+@pytest.mark.cases(1)
 def test_every_executor_computes_in_shards(inner, tmp_path):
     check(tmp_path, recommended(executor={"name": inner}, protocol={**SLICES, "rounds": 2}), 4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.full
 def test_every_world_is_divided(world, tmp_path):
     check(tmp_path, WORLDS[world], 3)

@@ -44,6 +44,7 @@ def whole(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1)])
+@pytest.mark.full
 def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tmp_path):
     scenario = divided({**WORLDS[world], "checkpoint": OFTEN}, before)
     run = simulate(scenario, out=tmp_path / "run", make_shard_group=Threads, progress=Patient(4))
@@ -54,6 +55,7 @@ def test_a_divided_run_goes_on_with_fewer_shards(world, before, after, whole, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
+@pytest.mark.cases(1)
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 
@@ -61,6 +63,7 @@ def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_loses_a_shard_goes_on_by_itself(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Dying, "lives", [30])
     say = Patient()

@@ -43,6 +43,7 @@ def handlers():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", SIGNALS, ids=lambda each: each.name)
+@pytest.mark.cases(1)
 def test_it_ends_at_the_next_report_and_goes_on_from_there(by, tmp_path):
     say = Telling(by)
     run = simulate(rare(), out=tmp_path / "run", progress=say, graceful_stop=True)

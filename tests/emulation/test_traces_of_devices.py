@@ -125,6 +125,7 @@ def test_a_run_records_files_of_nodes_too(tmp_path, monkeypatch, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["phones.txt", "sites.csv", "rates.csv", "contacts.csv"])
+@pytest.mark.full
 def test_a_changed_file_is_refused_by_resume_and_reported_by_replay(folder, name):
     content, sections = CONDITIONS[name]
     run = ended_early(folder / "run", often(**DEVICES, **sections))

@@ -49,6 +49,7 @@ def judged(request, tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.cases(2)
 def test_the_yardstick_is_the_counterfactual_run(judged):
     run, found, _ = judged
     expected = influence(run.path, counterfactual(run.path, [FORGOTTEN]).path, k=5)
@@ -121,6 +122,7 @@ def test_fine_tuning_continues_from_the_final_models(name):
 
 
 @pytest.mark.parametrize("unit", ["user", "interaction"])
+@pytest.mark.cases(1)
 def test_fine_tuning_with_dp_sgd_draws_new_noise_of_the_same_size_and_spends_more(
     unit, tmp_path, monkeypatch
 ):
@@ -250,6 +252,7 @@ class LiveLike:
 
 
 @pytest.mark.parametrize("merge", MERGES)
+@pytest.mark.cases(3)
 def test_fru_keeps_the_lengths_of_updates_and_renews_their_directions(merge):
     method = UNLEARNERS["fru"](UNLEARNERS["fru"].Options(keep=0.4, epochs=0.1))
     _, rounds = history(federation(merge), method, REMOVED)

@@ -32,6 +32,7 @@ def test_attribute_inference_sees_base_and_update_as_it_sees_whole_models():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_attribute_inference_takes_a_late_update_against_the_version_that_it_was_made_from(monkeypatch):
     """With whole models the coordinator compares with the version published last; an update names its own."""
     prepared = prepare(load_scenario(star(network=NETWORK, rounds=8, observers=[AIA])))
@@ -57,6 +58,7 @@ def test_attribute_inference_takes_a_late_update_against_the_version_that_it_was
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_with_attribute_inference_on_updates_goes_on_where_it_was(tmp_path):
     scenario = often(**star(observers=[AIA], rounds=8, network=NETWORK))
     whole = simulate(scenario, out=tmp_path / "whole")

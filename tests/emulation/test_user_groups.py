@@ -199,6 +199,7 @@ def test_studies_choose_the_metric_of_a_group_and_collect_all_by_default(done):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_goes_on_has_the_same_groups(tmp_path):
     scenario = grouped(tmp_path, {"by": "sex"}, base=often)
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -135,6 +135,7 @@ def test_without_such_metrics_nothing_is_told_and_nothing_else_changes(tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_goes_on_to_the_report_that_was_chosen_before_it_stopped(tmp_path):
     scenario = often(evaluate={"every": 1, "metrics": [*ASKED, *VALIDATED]})
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -86,6 +86,7 @@ STEPS = st.lists(
 
 @pytest.mark.slow
 @given(STEPS)
+@pytest.mark.full
 def test_whatever_was_written_in_between_all_comes_back(tmp_path_factory, steps):
     rows, folder = Rows(), CheckpointFolder(tmp_path_factory.mktemp("run"))
     assert same(dict(read_newest(folder, rows)), rows.kept)

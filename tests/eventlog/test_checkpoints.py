@@ -67,6 +67,7 @@ TREES = st.recursive(
 
 @pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), TREES, max_size=4))
+@pytest.mark.full
 def test_what_was_written_comes_back(tmp_path_factory, state):
     path = written(tmp_path_factory.mktemp("checkpoints") / "a.ckpt", state)
 

@@ -58,6 +58,7 @@ def run(made, tmp_path):
 @pytest.mark.parametrize(
     "text", [BOMB, MERGE, "bomb: " + "[" * 2_000, "a: !!timestamp x", 'a: !!int ""', 'a: "\\ud800"']
 )
+@pytest.mark.cases(2)
 def test_yaml_that_gossiprec_does_not_write_is_refused_at_once(text):
     with pytest.raises(ValueError, match=r"\S"):
         parse_yaml(text)
@@ -67,7 +68,7 @@ def test_yaml_that_gossiprec_does_not_write_is_refused_at_once(text):
 WORDS = st.one_of(
     st.text("ab1:.-+ ',/_0e@\n[]{}?", max_size=9), st.sampled_from(["null", "1e3", "=", "2001-01-01"])
 )
-PIECES = ["a", "b1", "-", " ", "\n", "\n  ", "- ", ": ", "'a b'", "[]", "{}", "---", "1:30"]
+PIECES = ["a", "b1", "-", " ", "\n", "\n  ", "- ", ": ", "'a b'", "[]", "{}", "---"]
 
 
 def read_by(library, text):
@@ -82,6 +83,7 @@ def read_by(library, text):
     words=st.dictionaries(WORDS, WORDS | st.floats() | st.lists(WORDS, max_size=2), max_size=3),
     pieces=st.lists(st.sampled_from(PIECES), max_size=12),
 )
+@pytest.mark.full
 def test_yaml_is_written_and_read_as_by_the_slower_library(words, pieces):
     assert dump_yaml(words) == yaml.safe_dump(words, sort_keys=False, allow_unicode=True)
     for text in ("".join(pieces), dump_yaml(words)):
@@ -145,6 +147,7 @@ def test_an_error_over_intact_files_is_no_damage(run, monkeypatch):
 
 @pytest.mark.parametrize("text", [BOMB, MERGE])
 @pytest.mark.parametrize("command", [["runs"], ["report"], ["diff"], ["compare"]], ids=lambda words: words[0])
+@pytest.mark.cases(7)
 def test_a_scenario_that_grows_while_it_is_read_is_refused(made, run, command, text, capsys):
     (run / "scenario.yaml").write_text(text)
     others = [str(made)] if command[0] in ("diff", "compare") else []
@@ -242,6 +245,7 @@ BOMBS = {
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(mib=st.integers(18, 30))
 @pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.cases(3)
 def test_no_file_unpacks_to_more_than_its_run_can_have_written(made, tmp_path_factory, name, mib):
     run = Path(shutil.copytree(made, tmp_path_factory.mktemp("bomb") / "r"))
     write, read = BOMBS[name]

@@ -50,6 +50,7 @@ def test_an_intact_log_verifies(small):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_flipped_bit_in_any_byte_is_found_in_its_record(small):
     content, draw = small.read_bytes(), random.Random(5)
     starts = record_starts(content)
@@ -66,6 +67,7 @@ def test_a_flipped_bit_in_any_byte_is_found_in_its_record(small):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_every_cut_is_found_and_all_before_it_is_readable(small):
     content = small.read_bytes()
     starts = record_starts(content)

@@ -37,6 +37,7 @@ def written(path, chunks):
 
 @pytest.mark.slow
 @given(chunks=st.lists(chunk(), max_size=8))
+@pytest.mark.full
 def test_what_was_appended_is_what_is_read(tmp_path_factory, chunks):
     path = tmp_path_factory.mktemp("log") / "events.mplog"
     digest = written(path, chunks).digest
@@ -55,6 +56,7 @@ def test_what_was_appended_is_what_is_read(tmp_path_factory, chunks):
 
 @pytest.mark.slow
 @given(chunks=st.lists(chunk(), max_size=6), cuts=st.lists(st.integers(1, 3), min_size=1))
+@pytest.mark.full
 def test_the_digest_does_not_depend_on_the_chunks(tmp_path_factory, chunks, cuts):
     folder = tmp_path_factory.mktemp("log")
     pieces = []

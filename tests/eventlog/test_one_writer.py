@@ -144,6 +144,7 @@ def compete(folder, barrier, results, *, overwrite):
 
 
 @pytest.mark.parametrize("overwrite", slow_except_first([True, False]))
+@pytest.mark.full
 def test_of_two_processes_in_one_folder_the_winner_keeps_all_rows(tmp_path, overwrite):
     if overwrite:
         for number in range(ROUNDS):

@@ -86,6 +86,7 @@ def test_an_unknown_table_is_answered_with_those_there_are(run):
 
 
 @pytest.mark.parametrize("figure", ["cdf", "curves", "exposure", "position"])
+@pytest.mark.cases(3)
 def test_it_draws_as_the_command_does(figure, run, tmp_path):
     assert [path.name for path in run.plot(figure, tmp_path / "f.pdf")] == ["f.csv", "f.pdf"]
     (tmp_path / "f.csv").unlink()

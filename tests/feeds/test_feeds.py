@@ -105,6 +105,7 @@ def naive_negatives(feed, nodes, updates, negatives, seed):
 
 @pytest.mark.parametrize("few", [0, 3, 10**6], ids=["one-try", "one-then-four", "four-tries"])
 @pytest.mark.parametrize("negatives", [1, 4, 6])
+@pytest.mark.cases(2)
 def test_negatives_are_the_first_of_their_words_that_name_no_positive(feed, monkeypatch, negatives, few):
     monkeypatch.setattr(base, "FEW", few)
     nodes, updates = [1, 2, 0, 1], [3, 0, 5, 4]
@@ -126,6 +127,7 @@ def test_negatives_are_uniform_over_the_other_items(feed):
 @pytest.mark.parametrize(
     ("one", "two"), slow_except_first([((0, 0), (0, 1)), ((0, 0), (1, 0)), ((0, 3), (0, 4))])
 )
+@pytest.mark.full
 def test_negatives_of_different_places_are_independent(feed, one, two):
     """Items in four groups of the 16 possible ones, 4000 updates: 250 expected in each of 16 cells."""
     drawn = drawn_negatives(feed, 1, negatives=5, updates=4000)

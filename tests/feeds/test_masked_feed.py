@@ -50,6 +50,7 @@ def test_each_place_is_known_or_to_be_told_and_one_at_least_is_a_gap(length):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_gaps_are_drawn_with_their_share_at_every_place():
     feed = feed_of([list(range(40))], mask=0.25)
     gaps = np.array([places(feed, update=update)[1] >= 0 for update in range(2000)])

@@ -34,6 +34,7 @@ def shared_bits(monkeypatch):
 
 @pytest.mark.parametrize("kind", [PointwiseFeed, PairwiseFeed])
 @pytest.mark.parametrize("tries_at_once", [True, False])
+@pytest.mark.full
 def test_draws_are_those_of_a_bit_for_each_item(kind, tries_at_once, monkeypatch, shared_bits):
     draw, known = np.random.default_rng(1), {}
     positives = Ragged.from_parts(

@@ -40,6 +40,7 @@ for name in sys.argv[3:]:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_same_run_gives_the_same_bytes_in_another_process(tmp_path):
     run = write_run(tmp_path / "run")
     subprocess.run(
@@ -53,6 +54,7 @@ def test_the_same_run_gives_the_same_bytes_in_another_process(tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.cases(3)
 def test_a_figure_is_a_table_and_two_pictures_and_nothing_else(name, tmp_path):
     run = write_run(tmp_path / "run")
     written = FIGURES[name].draw([run], tmp_path / "new" / "figure.of.today")
@@ -61,6 +63,7 @@ def test_a_figure_is_a_table_and_two_pictures_and_nothing_else(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.cases(2)
 def test_pictures_are_as_wide_as_a_column_or_a_page(name, tmp_path):
     _, png, _ = FIGURES[name].draw([write_run(tmp_path / "run")], tmp_path / "figure")
     with Image.open(png) as picture:
@@ -68,6 +71,7 @@ def test_pictures_are_as_wide_as_a_column_or_a_page(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.cases(3)
 def test_every_text_is_inside_the_picture_and_labels_are_no_longer_than_their_axes(
     name, tmp_path, monkeypatch
 ):

@@ -114,6 +114,7 @@ def test_attacks_stand_in_the_order_in_which_they_are_named(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_many_panels_are_told_with_a_way_to_fewer(tmp_path):
     run = write_run(tmp_path / "run", observers=("single", "pair"), relevances=tuple("abcdefg")).path
     assert (

@@ -23,6 +23,7 @@ OF_RUNS = {figure.__name__.rpartition(".")[2]: figure for figure in (attack_cdf,
 
 
 @pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.cases(4)
 def test_a_picture_looks_as_it_did(name, tmp_path):
     """Text moves a little between versions of Matplotlib; a lost line, name or number is a larger difference."""
     study = write_study(tmp_path / "s")
@@ -36,6 +37,7 @@ def test_a_picture_looks_as_it_did(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", OF_RUNS)
+@pytest.mark.cases(1)
 def test_a_picture_of_a_run_looks_as_it_did(name, tmp_path):
     run = write_run(tmp_path / "run", observers=("single", "coalition-10%"))
     OF_RUNS[name].draw([run], tmp_path / "d")

@@ -17,6 +17,7 @@ def invoke(*arguments):
 
 
 @pytest.mark.parametrize("figure", ["cdf", "curves", "exposure", "position"])
+@pytest.mark.cases(2)
 def test_files_go_into_the_first_run_and_their_paths_are_printed(figure, tmp_path):
     write_run(tmp_path / "run")
     result = invoke(figure, tmp_path / "run")
@@ -27,6 +28,7 @@ def test_files_go_into_the_first_run_and_their_paths_are_printed(figure, tmp_pat
 
 
 @pytest.mark.parametrize("figure", ["cdf", "curves", "position"])
+@pytest.mark.cases(1)
 def test_options_choose_among_the_attacks(figure, tmp_path):
     write_run(
         tmp_path / "run",
@@ -40,6 +42,7 @@ def test_options_choose_among_the_attacks(figure, tmp_path):
     assert drawn - {("", "", "")} == {("single", "ndcg", "0.99")}
 
 
+@pytest.mark.slow
 def test_measures_of_position_are_chosen_by_name(tmp_path):
     write_run(tmp_path / "run")
     options = ("--measure", "in_contacts", "--measure", "betweenness", "--out", tmp_path / "f")

@@ -33,6 +33,7 @@ def drawn(folder, kind, *options):
 
 
 @pytest.mark.parametrize("kind", slow_except_first(KINDS))
+@pytest.mark.cases(1)
 def test_files_go_into_the_folder_and_equal_tables_give_equal_bytes(tmp_path, kind):
     one, other = write_study(tmp_path / "one"), write_study(tmp_path / "other")
     for folder in (one, other):
@@ -85,6 +86,7 @@ def test_ticks_without_room_have_no_labels(tmp_path):
     assert [label.get_text() for label in axes.get_xticklabels()] == ["500", "", "800"]
 
 
+@pytest.mark.slow
 def test_a_front_ignores_differences_below_a_tenth_of_a_percent(tmp_path):
     study = write_study(tmp_path / "s", fanouts=(1,))
     rows = pq.read_table(study / "table.parquet").to_pylist()
@@ -107,6 +109,7 @@ def test_differences_are_to_the_baseline_of_the_same_graph_and_seed(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.cases(2)
 def test_one_seed_is_drawn_without_intervals(tmp_path, kind):
     rows = drawn(write_study(tmp_path / "s", seeds=(4,)), kind)
     assert {row["low"] for row in rows} == {""}

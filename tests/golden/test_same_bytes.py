@@ -87,6 +87,7 @@ def simulated_elsewhere(folder, *, hash_seed, threads, executors):
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [GOSSIP, FEDAVG], ids=lambda p: p["name"])
 @pytest.mark.parametrize("executor", list(EXECUTORS))
+@pytest.mark.cases(2)
 def test_threads_and_wave_size_change_no_byte(executor, protocol, tmp_path):
     first = simulated(tmp_path / "first", protocol=protocol, executor={"name": executor, "threads": 1})
     assert len(first[2].splitlines()) > 2

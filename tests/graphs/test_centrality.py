@@ -39,6 +39,7 @@ def test_betweenness_of_a_star_is_that_of_networkx(n, ways):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_betweenness_adds_up_over_blocks_of_first_nodes():
     graph = graphs.watts_strogatz(600, 4, 0.1, 1)
     assert betweenness(adjacency(graph)) == pytest.approx(in_order(nx.betweenness_centrality(graph)))

@@ -40,6 +40,7 @@ def small_graphs(draw):
 
 @pytest.mark.parametrize("form", READERS)
 @given(graph=small_graphs())
+@pytest.mark.cases(1)
 def test_what_is_written_is_read_again(form, graph):
     again = build_graph(*READERS[form](graph_text(graph, form)), directed=None)
 

@@ -112,6 +112,7 @@ def test_large_graphs_are_measured_by_iteration_with_the_same_result(graph, lazy
 
 
 @pytest.mark.parametrize(("lazy", "gap"), slow_except_first([(False, math.pi), (True, 2 * math.pi)]))
+@pytest.mark.full
 def test_the_gap_of_a_long_thin_ring_is_found_though_eigenvalues_crowd(lazy, gap):
     """1 - cos(pi / n), and half of 1 - cos(2 pi / n): some 1e-6."""
     n = 2501

@@ -118,6 +118,8 @@ def test_a_greedy_cover_reaches_what_greed_guarantees(seed, size):
 
 @pytest.mark.parametrize("graph", [graphs.ring(60, 2), nx.barabasi_albert_graph(60, 2, seed=1)])
 @pytest.mark.parametrize("size", [3, 6, 12])
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_a_greedy_cover_reaches_more_than_any_other_placement(graph, size):
     contacts = adjacency(graph)
     greedy = count_senders_reached(contacts, place_colluders(contacts, size, "greedy-cover"))

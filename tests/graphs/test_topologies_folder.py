@@ -53,6 +53,7 @@ def test_a_page_says_what_inspect_prints(name):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.cases(7)
 def test_the_commands_of_a_page_are_there(page, monkeypatch, tmp_path):
     """Graphs are inspected, compared, drawn and made; scenarios are resolved; pictures are left to other tests."""
     (tmp_path / "topologies").symlink_to(FOLDER)
@@ -72,6 +73,7 @@ def test_the_commands_of_a_page_are_there(page, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("path", slow_except_first(RECIPES), ids=lambda path: path.stem)
+@pytest.mark.full
 def test_a_recipe_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     run = simulate(path, overrides=["protocol.wakes=2", "executor.name=reference"], out=tmp_path / "run")
@@ -81,6 +83,7 @@ def test_a_recipe_runs(path, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", graphs.frozen_names())
+@pytest.mark.cases(1)
 def test_a_frozen_graph_is_simulated_as_its_page_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     (command,) = (c for c in commands(FOLDER / f"{name}.md") if c[0] == "simulate")

@@ -21,6 +21,7 @@ print(json.dumps(simulate(json.loads(sys.argv[1]), out=sys.argv[2]).summary["uti
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_its_example_is_measured_like_ours(tmp_path):
     (block,) = (each for each in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "MEASURES" in each)
     scenario = tiny(evaluate={"every": 3, "metrics": ["hr@5", "depth@5", "full_depth@5"]})

@@ -49,6 +49,7 @@ def interactions(name):
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", slow_except_first([*LISTS, *PAIRS]))
+@pytest.mark.cases(1)
 def test_equal_scores_find_what_guessing_finds(name):
     """On the old code, by the order of ids: .185 of Beauty and .585 of Yelp, where guessing finds .050."""
     if not DATA.is_dir():

@@ -18,6 +18,7 @@ TIES = 0.0034
 
 @pytest.mark.slow
 @pytest.mark.realdata
+@pytest.mark.full
 def test_lightgcn_has_the_recall_of_its_log_on_gowalla_and_its_ndcg_before_ties(tmp_path):
     folder, train = real("gowalla-lightgcn"), tmp_path / "train.txt.gz"
     train.write_bytes(b"".join((folder / f"{part}.txt.gz").read_bytes() for part in ("train", "valid")))

@@ -61,6 +61,7 @@ Sequences are cut, for some users, or have places without an item.
 @pytest.mark.parametrize(
     ("name", "options"), [(name, options) for name in MODELS for options in OPTIONS.get(name, [{}])]
 )
+@pytest.mark.cases(2)
 def test_a_model_keeps_its_contract(name, options):
     check_model(MODELS[name], options)
 

@@ -115,6 +115,7 @@ def python(path, program, *arguments, **variables):
         ),
     ],
 )  # fmt: skip
+@pytest.mark.full
 def test_kernels_work_whatever_numba_is_and_one_line_names_the_range(tmp_path, before, found):
     program = KERNEL.replace("{before}", before)
     done = python(tmp_path / "kernels.py", program, GOSSIPREC_PLAIN_NUMBA="", NUMBA_CACHE_DIR=str(tmp_path))
@@ -174,6 +175,7 @@ def test_there_is_a_scenario_for_each_executor_and_for_compiled_and_other_traine
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_with_plain_numba_give_the_same_bytes(tmp_path):
     for name, scenario in SCENARIOS.items():
         simulate(scenario, out=tmp_path / "patched" / name)

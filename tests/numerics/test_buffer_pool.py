@@ -4,6 +4,7 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from gossiprec.numerics.buffer_pool import BufferPool
 
@@ -19,6 +20,7 @@ def test_what_is_asked_for_lies_side_by_side_and_nowhere_twice():
     assert [set(part.ravel()) for part in (items, rows, shared)] == [{1.0}, {2.0}, {3.0}]
 
 
+@pytest.mark.full
 def test_memory_is_used_again_when_the_last_view_is_gone():
     memory = BufferPool()
     (rows,) = memory.empty((6, 4))

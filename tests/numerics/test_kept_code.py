@@ -72,6 +72,7 @@ def written(folder, suffix):
     return list(Path(folder).rglob(f"*{suffix}"))
 
 
+@pytest.mark.full
 def test_kernels_are_kept_where_this_user_alone_can_write(ran, tmp_path):
     cache = tmp_path / "cache"
 
@@ -105,6 +106,7 @@ def difference(pair):
 
 
 @pytest.mark.parametrize("name", ["Pair", "Couple"])
+@pytest.mark.full
 def test_machine_code_serves_only_the_fields_for_which_it_was_made(tmp_path, name):
     """The class may change its order of fields, or its name, from one version of the sources to the next."""
     (tmp_path / "difference.py").write_text(DIFFERENCE)
@@ -126,6 +128,7 @@ def test_machine_code_serves_only_the_fields_for_which_it_was_made(tmp_path, nam
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+@pytest.mark.full
 def test_a_folder_that_others_can_write_to_is_not_read(ran, template, tmp_path, variable, mode):
     cache, mark = tmp_path / "cache", tmp_path / "unpickled"
     (kernels,) = template.glob("gossiprec/kernels-*")
@@ -148,6 +151,7 @@ def test_a_folder_that_others_can_write_to_is_not_read(ran, template, tmp_path, 
 @pytest.mark.slow
 @as_root
 @pytest.mark.parametrize("what", ["folder", "index", "data"])
+@pytest.mark.full
 def test_what_belongs_to_another_user_is_not_read(ran, template, tmp_path, what):
     cache, mark = tmp_path / "cache", tmp_path / "unpickled"
     shutil.copytree(template, cache)
@@ -165,6 +169,7 @@ def test_what_belongs_to_another_user_is_not_read(ran, template, tmp_path, what)
         assert ran(XDG_CACHE_HOME=str(cache))[1:3] == [1, []], "a file of our own has taken its place"
 
 
+@pytest.mark.full
 def test_a_folder_that_cannot_be_made_is_reported_once(ran, tmp_path):
     (tmp_path / "file").write_text("no folder")
 

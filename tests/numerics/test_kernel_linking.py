@@ -79,6 +79,7 @@ def run(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_process_that_compiles_a_kernel_and_those_that_load_it_get_the_same_numbers(run):
     compiled, hits = run("both", "moved")
     assert hits == 0

@@ -101,6 +101,7 @@ def ran(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_edit_in_any_module_that_is_reached_is_seen(ran, tmp_path):
     first = {"own_kernel": 2.0, "by_name": 2.0, "by_module": 8.0, "by_constant": 4.0, "by_closure": 5.0}
     assert ran() == [first, 0]
@@ -118,6 +119,7 @@ def test_an_edit_in_any_module_that_is_reached_is_seen(ran, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_machine_code_that_does_not_reach_the_edited_module_is_used_again(ran, tmp_path):
     ran()
     path = tmp_path / "deeper.py"
@@ -127,6 +129,7 @@ def test_machine_code_that_does_not_reach_the_edited_module_is_used_again(ran, t
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_machine_code_is_that_of_all_folders_with_the_same_sources(ran, tmp_path):
     first, other = ran()[0], tmp_path / "other"
     other.mkdir()
@@ -140,6 +143,7 @@ def test_machine_code_is_that_of_all_folders_with_the_same_sources(ran, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_index_of_another_version_with_an_argument_type_that_is_gone_is_not_read(ran, tmp_path):
     (tmp_path / "typed.py").write_text(
         "from typing import NamedTuple\n"

@@ -43,6 +43,7 @@ def test_steps_are_those_of_torch_to_the_last_bit(name, options):
 
 
 @pytest.mark.parametrize("name", slow_except_first(["Adam", "SGD"]))
+@pytest.mark.full
 def test_a_step_does_without_the_compiler_of_torch(name):
     ran = subprocess.run([sys.executable, "-c", STEP, name], capture_output=True, text=True, check=True)
 

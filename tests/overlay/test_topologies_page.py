@@ -31,6 +31,7 @@ check_sampling(Wander)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_its_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 2

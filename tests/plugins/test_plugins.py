@@ -71,6 +71,7 @@ def manifest(run):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_of_a_plug_in_s_things_has_the_numbers_of_the_same_things_of_ours(site, tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     both = [
@@ -89,6 +90,7 @@ def test_a_run_of_a_plug_in_s_things_has_the_numbers_of_the_same_things_of_ours(
     assert len(about[1]["code"]) == 16
 
 
+@pytest.mark.full
 def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
     tiny = exchanging(evaluate={"every": 2, "metrics": ["ndcg@5"]}, policies=[])
     protocol = tiny["protocol"]
@@ -122,6 +124,7 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_graph_family_of_a_plug_in_can_be_named_and_drawn(site, tmp_path):
     view = {"graph": {"family": "acme-caves", "size": 4}}
     scenario = exchanging()
@@ -140,6 +143,7 @@ def test_a_graph_family_of_a_plug_in_can_be_named_and_drawn(site, tmp_path):
     assert "acme-caves" in succeeded(listed)
 
 
+@pytest.mark.full
 def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(site, tmp_path):
     broken = written(tmp_path, exchanging(model={"name": "wreck"}))
     named, unnamed, schema = gossiprec_each(
@@ -159,6 +163,7 @@ def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(sit
     assert "model.wreck" not in parts
 
 
+@pytest.mark.full
 def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
     install(site, "acme-typo", "3", {"gossiprec.model": {"a": "a", "b": "b"}})
     install(site, "acme-thief", "2", {"gossiprec.datasets": {"file": "thief"}}, thief="")
@@ -196,6 +201,7 @@ def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
     assert "cannot be imported" in refused(wreck)
 
 
+@pytest.mark.full
 def test_help_and_runs_of_our_own_things_import_no_plug_in(site, tmp_path):
     install(
         site, "acme-noise", "1", {"gossiprec.models": {"noise": "noise"}}, noise="print('I was imported')"
@@ -213,6 +219,7 @@ def test_help_and_runs_of_our_own_things_import_no_plug_in(site, tmp_path):
     assert "I was imported" in asked.stdout
 
 
+@pytest.mark.slow
 def test_a_misspelt_name_is_answered_with_a_plug_in_s(site, tmp_path):
     message = refused(
         gossiprec(site, "scenario", "check", written(tmp_path, exchanging(model={"name": "acme-modell"})))
@@ -235,6 +242,7 @@ def early(ended_early, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_is_resumed_with_the_plug_in_that_began_it(site, early):
     succeeded(gossiprec(site, "resume", early, "-q"))
     assert manifest(early)["status"] == "complete"
@@ -242,6 +250,7 @@ def test_a_run_is_resumed_with_the_plug_in_that_began_it(site, early):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
     go_on = ("resume", early, "-q")
     install_acme(site, "1.1")
@@ -261,6 +270,7 @@ def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early):
     uninstall_acme(site)
     what = "uses plug-ins that are not installed; install them with: pip install acme-recs==1.0"
@@ -270,6 +280,7 @@ def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_replay_says_that_the_plug_in_is_another(site, early):
     install_acme(site, "1.1")
 
@@ -280,6 +291,7 @@ def test_a_replay_says_that_the_plug_in_is_another(site, early):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_a_run_is(site, tmp_path):
     axes = {"fanout": {"key": "protocol.fanout", "values": [2]}}
     study = {"name": "acme", "base": as_acme(exchanging()), "seeds": 1, "axes": axes}
@@ -301,6 +313,7 @@ def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_package_of_the_docs_works(site, tmp_path):
     page = (ROOT / "docs" / "extending.md").read_text()
     (name,) = set(re.findall(r"\]\(\.\./(\S+/last_heard\.py)\)", page))

@@ -51,12 +51,14 @@ def run(environment, *arguments):
     )
 
 
+@pytest.mark.full
 def test_it_keeps_the_contract(environment, log):
     done = run(environment, "-c", CHECK, log)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_of_it_does_all_that_runs_must_do(environment, log, tmp_path):
     sessions = {"trace": str(log), "format": {"name": "heartbeats", "silence": 30}, "end": "repeat"}
     scenario = often(churn={"sessions": sessions}, seconds_per_wake=50)

@@ -77,6 +77,7 @@ def full_set(process, scenario, tmp_path, *, apart=False):
     assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
 
 
+@pytest.mark.full
 def test_what_it_brings_is_listed_with_its_origin(environment):
     names = {"models": "distance-mf", "attacks": "last-heard", "policies": "pairwise-masks"}
     each = call_each(*(("list", kind) for kind in names), PYTHONPATH=environment["PYTHONPATH"])
@@ -87,6 +88,7 @@ def test_what_it_brings_is_listed_with_its_origin(environment):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_scenario_uses_all_three(environment, tmp_path):
     scenario = tiny(
         model={"name": "distance-mf", "dim": 4},
@@ -139,6 +141,7 @@ def test_a_model_and_groups_of_users_do_all_that_runs_must_do(process, tmp_path,
     ],
     ids=["no table", "another column"],
 )
+@pytest.mark.full
 def test_attributes_that_the_data_lack_are_refused(environment, tmp_path, table, message):
     scenario = tiny(model={"name": "attribute-towers"})
     if table == "sex":
@@ -162,6 +165,7 @@ def test_a_protocol_that_answers_passes_the_full_set(process, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", IN_PARTS)
+@pytest.mark.full
 def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, process, tmp_path, policy):
     policies = [{"name": policy, "nodes": "all"}]
     scenario = often(policies=policies, protocol=IN_PARTS[policy], executor={"name": "reference"})
@@ -197,6 +201,7 @@ def test_it_does_all_that_runs_must_do(process, tmp_path, name):
     full_set(process, often(observers=observers, **WHOLE[name]), tmp_path)
 
 
+@pytest.mark.full
 def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
     alone = {**IN_PARTS["pairwise-masks"], "participation": 0.09}
     (tmp_path / "mine.json").write_text(
@@ -228,6 +233,7 @@ def test_it_keeps_the_contracts(process):
         "keep_if_better",
     ],
 )
+@pytest.mark.full
 def test_the_pages_show_it_or_link_to_it(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()
     pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md", "aggregators.md"))

@@ -18,6 +18,7 @@ BAND = {"hr@10": 0.05, "er@5": 0.10}
 
 @pytest.mark.slow
 @pytest.mark.realdata
+@pytest.mark.full
 def test_the_first_and_the_last_iteration_are_within_the_band_of_the_log(tmp_path):
     overrides = [f"dataset.path={real('ml-100k')}", "plots=false", "evaluate.beside=[]"]
     metrics = simulate(SCENARIO, overrides=overrides, out=tmp_path / "run").metrics

@@ -112,6 +112,7 @@ def hard_users(world, users, steps=30, rate=0.001, targets=TARGETS, label=0):
 
 @pytest.mark.parametrize("model", CASES)
 @pytest.mark.parametrize(("targets", "sign"), [([2, 11], 1), ([7], 1), ([2, 11], -1)])
+@pytest.mark.cases(5)
 def test_a_hum_trains_targets_and_shared_weights_on_users_made_hard(model, targets, sign):
     world, targets = World(model), np.array(targets, np.int32)
     users = hard_users(world, drawn_users(), targets=targets, label=sign < 0)

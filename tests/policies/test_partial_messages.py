@@ -183,6 +183,7 @@ def merged_plainly(prepared, arena, program, task):
         ({"name": "random-k"}, "wake"),
     ],
 )
+@pytest.mark.cases(1)
 def test_executors_agree_and_float16_runs(policy, train_on):
     run = tiny_scenario(policies=[{**policy, "nodes": "all"}], protocol={**GOSSIP, "train_on": train_on})
     rows = [run_to_end(run, name=name)[0] for name in ("reference", "batched", "fused")]
@@ -200,6 +201,7 @@ def test_executors_agree_and_float16_runs(policy, train_on):
     ("policy", "options"),
     [("quantize", {}), ("top-k", {"share": 0.3}), ("random-k", {"k": 9}), ("chunks", {"pieces": 2})],
 )
+@pytest.mark.full
 def test_they_keep_the_contract_of_policies(policy, options):
     check_policy(POLICIES[policy], options)
 

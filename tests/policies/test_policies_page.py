@@ -69,5 +69,7 @@ def test_nodes_of_the_second_example_stop_early(tmp_path):
 
 @pytest.mark.usefixtures("examples")
 @pytest.mark.parametrize(("name", "options"), [("signed", {}), ("early-stop", {"updates": 3})])
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_its_policies_keep_their_contract(name, options):
     check_policy(POLICIES[name], options)

@@ -107,6 +107,7 @@ def test_observers_see_the_mean_of_the_neighbours_in_place_of_each_model(pair):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_masks_threads_shards_and_resuming_change_no_byte(tmp_path):
     evaluate = {"every": 1, "metrics": ["hr@5"]}
     scenario = ring({**SECURE, "clip": 0.3}, network=SLOW, observers=AIMS, evaluate=evaluate)
@@ -142,6 +143,7 @@ def test_the_log_has_the_sizes_of_vectors_keys_and_shares(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_executors_agree():
     models = [
         final_models(carried_out(ring(network=SLOW, executor={"name": name})))

@@ -71,6 +71,7 @@ def test_every_local_update_is_clipped_and_noisy(protocol, monkeypatch):
     ("model", "executor"),
     slow_except_first([("gmf", "fused"), ("gmf", "batched"), ("gru4rec", "batched"), ("prme-g", "fused")]),
 )
+@pytest.mark.cases(1)
 def test_executors_agree(model, executor):
     options = {"name": model, "dim": 8}
     sections = {"model": options, "protocol": {**GOSSIP, "train_on": "receive"}}
@@ -148,6 +149,7 @@ def test_rounds_are_the_linear_view_of_a_federation(policies, network, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_secret_samples_are_credited_apart(tmp_path):
     """The mean of 6 of 12 clients, as dp_accounting has it; all need the same noise, and no state between rounds."""
     protocol = {**FEDAVG, "participation": 0.5}

@@ -82,6 +82,7 @@ def delivered(segments, inline):
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(run=runs(), spare=st.sampled_from([0, 1, 100]), order=st.integers(0, 9))
+@pytest.mark.full
 def test_waves_in_any_order_inside_give_what_one_event_at_a_time_gives(run, spare, order):
     control, segments, inline, pools = run
     plans, naive = ShuffledPlanRunner(control.n_nodes, order), NaiveInterpreter(control, pools, inline=inline)
@@ -99,6 +100,7 @@ def test_waves_in_any_order_inside_give_what_one_event_at_a_time_gives(run, spar
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(run=runs(), spare=st.sampled_from([0, 1, 100]))
+@pytest.mark.full
 def test_nothing_in_a_wave_reads_or_writes_what_a_task_of_it_writes(run, spare):
     control, segments, inline, pools = run
     made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools)
@@ -117,6 +119,7 @@ def test_nothing_in_a_wave_reads_or_writes_what_a_task_of_it_writes(run, spare):
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(run=runs(), spare=st.sampled_from([0, 1, 100]))
+@pytest.mark.full
 def test_every_delivered_message_is_merged_once_and_a_lost_one_never(run, spare):
     control, segments, inline, pools = run
     made = make_test_planner(control, inline=inline, spare_rows=spare, pools=pools)
@@ -128,6 +131,7 @@ def test_every_delivered_message_is_merged_once_and_a_lost_one_never(run, spare)
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(run=runs())
+@pytest.mark.full
 def test_no_victim_is_sighted_twice_by_a_pool_in_one_wave(run):
     control, segments, inline, pools = run
     made = make_test_planner(control, inline=inline, pools=pools)
@@ -140,6 +144,7 @@ def test_no_victim_is_sighted_twice_by_a_pool_in_one_wave(run):
 
 @pytest.mark.parametrize("train_on", ["wake", "receive"])
 @pytest.mark.parametrize("spare", [0, 3, 40])
+@pytest.mark.cases(3)
 def test_rows_stay_within_what_nodes_and_waiting_versions_need(spare, train_on):
     """Bound: queued versions are merged as soon as `spare` rows beside the nodes' are in use and an eighth of
     the nodes, 2, has something queued. The event that brings it there takes up to fanout + 1 = 3 rows, and
@@ -162,6 +167,7 @@ def test_rows_stay_within_what_nodes_and_waiting_versions_need(spare, train_on):
     spare=st.sampled_from([0, 1, 100]),
     resets=st.lists(st.tuples(st.floats(0.0, 6.0), st.integers(0, 2)), max_size=8).map(sorted),
 )
+@pytest.mark.full
 def test_nodes_that_are_reset_go_on_from_their_first_version(control, network, spare, resets):
     """Against the naive interpreter, with the waves' work in a random order; every cut keeps the first versions."""
     segments, inline = record_tape(control, **network, inline=False)
@@ -204,6 +210,7 @@ steered = st.builds(
     share=st.sampled_from([0.3, 1.0]),
     resets=st.lists(st.tuples(st.floats(0.0, 6.0), st.integers(0, 2)), max_size=4).map(sorted),
 )
+@pytest.mark.full
 def test_inboxes_are_reduced_when_a_model_is_read_and_never_before(control, network, spare, share, resets):
     """Against the naive interpreter, which knows neither cuts nor limits of memory; observers see all that was read."""
     inboxes = (
@@ -239,6 +246,7 @@ def test_inboxes_are_reduced_when_a_model_is_read_and_never_before(control, netw
 @given(
     run=runs(), spare=st.sampled_from([0, 1, 100]), share=st.sampled_from([0.3, 1.0]), order=st.integers(0, 9)
 )
+@pytest.mark.full
 def test_what_rewriting_nodes_push_is_a_row_of_its_own(run, spare, share, order):
     """Against the naive interpreter: what others receive is encoded; the node's own model is not."""
     control, segments, inline, pools = run

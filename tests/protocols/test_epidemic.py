@@ -37,6 +37,7 @@ def test_it_is_rand_gossip_with_fresh_views_and_means(merge):
     np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_executors_agree():
     one, *others = (
         final_models(carried_out(tiny(protocol=EPIDEMIC, training={"eps": 1e-3}, executor={"name": name})))
@@ -46,6 +47,7 @@ def test_executors_agree():
         np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.full
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path):
     often = tiny(protocol=EPIDEMIC, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")

@@ -69,6 +69,7 @@ def test_a_slice_is_waited_for():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_reports_come_by_epochs(tmp_path):
     protocol = {"name": "fedavg", "rounds": 3, "slice": 5, "client_model": "none", "merge": "touched-mean"}
     run = simulate(tiny(protocol=protocol, evaluate={"every": 1, "metrics": ["hr@5"]}), out=tmp_path / "run")

@@ -185,6 +185,7 @@ def noisy(control, latency, loss):
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(star=stars(), spare=st.sampled_from([0, 1, 100]), order=st.integers(0, 9))
+@pytest.mark.full
 def test_waves_give_what_one_event_at_a_time_gives_with_factors_and_mixing(star, spare, order):
     control, segment = star
     plans, naive = ShuffledPlanRunner(control.n_nodes, order), NaiveInterpreter(control)

@@ -113,6 +113,7 @@ def test_a_planner_refuses_other_messages_without_a_model(talking):
         planner.check_past(past)
 
 
+@pytest.mark.full
 def test_executors_agree(talking):
     one, *others = (
         final_models(
@@ -124,6 +125,7 @@ def test_executors_agree(talking):
         np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.full
 def test_messages_in_transit_are_resumed_to_the_same_bytes(tmp_path, talking):
     often = tiny(
         protocol=TALKING, network=SLOW, evaluate={"every": 1, "metrics": ["hr@5"]},
@@ -135,6 +137,7 @@ def test_messages_in_transit_are_resumed_to_the_same_bytes(tmp_path, talking):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
+@pytest.mark.full
 def test_shards_write_what_one_process_writes(tmp_path, talking):
     scenario = tiny(protocol=TALKING, network=SLOW)
     one = simulate(scenario, out=tmp_path / "one")
@@ -337,6 +340,7 @@ OBSERVED = {
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_clients_without_a_model_are_invited_and_decline(monkeypatch, tmp_path):
     monkeypatch.setitem(PROTOCOLS._members, "invited", Invited)
     training = {"optimizer": "sgd", "learning_rate": 0.05}

@@ -41,6 +41,7 @@ def test_only_the_node_that_asks_merges():
     assert [len(some) for some in naive.received] == [1, 1]
 
 
+@pytest.mark.full
 def test_executors_agree():
     one, *others = (
         final_models(
@@ -52,6 +53,7 @@ def test_executors_agree():
         np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.full
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path):
     often = tiny(protocol=PULL, network=SLOW, evaluate={"every": 1, "metrics": ["hr@5"]})
     whole = simulate(often, out=tmp_path / "whole")

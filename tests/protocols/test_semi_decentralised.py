@@ -71,6 +71,7 @@ def test_heads_may_be_given():
 
 
 @pytest.mark.parametrize("protocol", [HEADS, SERVERS], ids=["users", "servers"])
+@pytest.mark.cases(1)
 def test_executors_agree(protocol):
     scenario = {"protocol": protocol, "network": SLOW, "training": {"eps": 1e-3}, "observers": []}
     one, *others = (
@@ -82,6 +83,7 @@ def test_executors_agree(protocol):
 
 
 @pytest.mark.parametrize("protocol", [HEADS, SERVERS], ids=["users", "servers"])
+@pytest.mark.full
 def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(tmp_path, protocol):
     observers = [SINGLE] if protocol is HEADS else [AT_HEADS]
     evaluate = {"every": 1, "metrics": ["hr@5"]}
@@ -157,6 +159,7 @@ def test_what_heads_observe_is_the_same_on_shards(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_heads_see_only_what_they_receive(monkeypatch):
     monkeypatch.setattr(attacks, "RUNS", {"heads": {**SERVERS, "rounds": 5}})
     attacks.check_attack("cda", {"who": "heads", "community_size": 3, "reference_items": 9})

@@ -58,6 +58,7 @@ def versions(plain, number):
 @pytest.mark.slow
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("name", RUNS)
+@pytest.mark.full
 def test_executors_train_what_float64_does(name, reduction):
     sections, training, merge = RUNS[name]
     by_hand = list(Loop(made("reference", training, merge, reduction, **sections)).epochs(3))

@@ -48,6 +48,7 @@ def ended(plain):
 
 
 @pytest.mark.parametrize("recommender", [None, HOT, PDC], ids=lambda one: one and one["name"])
+@pytest.mark.cases(1)
 def test_clients_are_sent_the_same_whether_epochs_are_closed_or_not(recommender):
     _, late, rows = ended(sliced(recommender, close=False, rounds=3))
     _, closed, same_rows = ended(sliced(recommender, close=True, rounds=3))
@@ -75,6 +76,7 @@ def test_the_items_loss_of_pdc_frs_is_taken_before_the_report():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_reports_come_with_closing_wakes_and_runs_go_on_after_them(tmp_path):
     plain = sliced(HOT, close=True, rounds=3, checkpoint={"every": 1})
     run = simulate(plain, out=tmp_path / "run")

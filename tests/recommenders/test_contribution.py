@@ -166,6 +166,7 @@ def test_alike_items_are_kept_by_the_closed_form():
 
 
 @pytest.mark.realdata
+@pytest.mark.full
 def test_movielens_1m_is_contributed_by_its_titles_as_expected():
     """Of independent draws with mean p the share has a deviation below sqrt(p / n); five of them."""
     folder = Path(__file__).parents[2].parent / "shared" / "data" / "ml-1m"

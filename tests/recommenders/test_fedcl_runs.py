@@ -81,6 +81,7 @@ def test_a_client_tells_its_vector_by_the_version_it_was_sent_and_before_it_trai
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
     sizes = {}
     for name, recommender in (("plain", {"name": "fed-softmax", **NEGATIVES}), ("whole", FEDCL)):
@@ -113,6 +114,7 @@ def test_the_bank_has_what_came_and_clusters_follow():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_semi_hard_negatives_change_what_is_learnt():
     runs = [carried_out(fedcl({"semi_hard": n, "epsilon": 100.0})) for n in (4, 0)]
     versions = [run.executor.store.version(int(run.planner.current_rows[-1])) for run in runs]
@@ -125,6 +127,7 @@ def test_semi_hard_negatives_change_what_is_learnt():
     slow_except_first([("fedcl", 4), ("fedcl", 0), ("fed-softmax", 0), ("bil", 4), ("bil", 0)]),
 )
 @pytest.mark.parametrize("model", slow_except_first(["gru4rec", "two-tower", "bert4rec"]))
+@pytest.mark.cases(4)
 def test_every_recommender_of_vectors_runs_with_every_model_of_them(model, kind, semi_hard, tmp_path):
     recommender = {
         "fedcl": {**FEDCL, "semi_hard": semi_hard},
@@ -137,6 +140,7 @@ def test_every_recommender_of_vectors_runs_with_every_model_of_them(model, kind,
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_threads_and_waves_change_no_byte(tmp_path):
     found = set()
     for threads, size in ((1, "unlimited"), (2, 3), (1, 1)):
@@ -152,6 +156,7 @@ LATE = {"latency": {"law": "exponential", "mean": 0.7}, "loss": 0.1}
 @pytest.mark.slow
 @pytest.mark.parametrize("network", [{}, LATE], ids=["at once", "late"])
 @pytest.mark.parametrize(("model", "options"), [(GRU, {"leaks": 3}), (TOWERS, {"clustering": "kmeans"})])
+@pytest.mark.full
 def test_a_run_goes_on_where_it_was(network, model, options, tmp_path):
     protocol = {**SLICES, "rounds": 6}
     sections = {
@@ -167,6 +172,7 @@ def test_a_run_goes_on_where_it_was(network, model, options, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_each_told_vector_spends_epsilon(tmp_path):
     run = simulate(fedcl({"epsilon": 3.0}), out=tmp_path / "run")
     update, privacy = run.events("update"), run.events("privacy")
@@ -187,6 +193,7 @@ def test_each_told_vector_spends_epsilon(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_what_a_policy_spends_besides_adds_up(tmp_path):
     epsilon = []
     for name, recommender in (("plain", {"semi_hard": 0}), ("whole", {"epsilon": 3.0})):
@@ -208,6 +215,7 @@ def test_what_a_policy_spends_besides_adds_up(tmp_path):
 
 
 @pytest.mark.parametrize("recommender", slow_except_first([{"epsilon": None}, {"semi_hard": 0}]))
+@pytest.mark.full
 def test_without_noise_or_vectors_nothing_is_accounted(recommender, tmp_path):
     run = simulate(fedcl(recommender), out=tmp_path / "run")
     assert run.summary["privacy"] is None
@@ -231,12 +239,14 @@ def test_observers_see_told_vectors_where_a_model_has_rows_of_users():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_coordinator_can_look_at_models_without_rows_of_users(tmp_path):
     run = simulate(fedcl(observers=[COORDINATOR]), out=tmp_path / "run")
     assert 0 <= max(run.attacks["aac"]) <= 1
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_summary_tells_of_clusters_and_of_what_is_told_and_leaks(tmp_path):
     summary = simulate(fedcl({"leaks": 3}), out=tmp_path / "run").summary
     assert sum(summary["clusters"]["sizes"]) == 12

@@ -136,6 +136,7 @@ def test_a_run_ends_with_numbered_items_and_tables_that_differ():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_resumes_with_the_tables_of_its_clients(tmp_path):
     check(tmp_path, {**scenario(rounds=5), "evaluate": {"every": 1, "metrics": ["hr@5"]}})
 

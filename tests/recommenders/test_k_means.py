@@ -62,6 +62,7 @@ def test_of_several_starts_the_best_is_kept():
     assert min(ratios) < 0.99
 
 
+@pytest.mark.slow
 def test_threads_and_repetition_change_nothing():
     rows = np.random.default_rng(1).normal(size=(3000, 32)).astype(np.float32)  # no clusters to find
     found = []

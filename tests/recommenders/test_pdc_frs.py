@@ -271,6 +271,7 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_summary_tells_what_was_released(tmp_path):
     run = simulate(contributing(recommender={**PDC, "leaks": 3}), out=tmp_path / "run")
     told = json.loads((run.path / "summary.json").read_text())["contribution"]
@@ -284,6 +285,7 @@ def test_the_summary_tells_what_was_released(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_more_is_kept_the_more_is_given_away(tmp_path):
     public = {"name": "co-occurrence", "public_users": 1.0}
     little, much = (
@@ -299,6 +301,7 @@ def test_the_more_is_kept_the_more_is_given_away(tmp_path):
 
 
 @pytest.mark.parametrize("late", [{}, {"network": {"latency": {"law": "exponential", "mean": 0.7}}}])
+@pytest.mark.full
 def test_a_run_goes_on_where_it_was(late, tmp_path):
     check(
         tmp_path,

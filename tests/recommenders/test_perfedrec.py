@@ -346,6 +346,7 @@ def test_pseudo_items_of_the_published_code_may_be_the_user_s_own():
 
 
 @pytest.mark.parametrize("executor", slow_except_first(["reference", "batched"]))
+@pytest.mark.full
 def test_threads_and_waves_change_no_byte(executor, tmp_path):
     runs = [
         simulate(
@@ -378,6 +379,7 @@ AWAY = {
     ],
     ids=["at once", "late", "away", "away, begun anew"],
 )
+@pytest.mark.full
 def test_a_run_goes_on_where_it_was(late, models, tmp_path):
     check(
         tmp_path,
@@ -386,11 +388,13 @@ def test_a_run_goes_on_where_it_was(late, models, tmp_path):
 
 
 @pytest.mark.parametrize("late", [{}, {"network": LATENCY}], ids=["at once", "late"])
+@pytest.mark.full
 def test_a_run_with_averaged_rows_goes_on_where_it_was(late, tmp_path):
     check(tmp_path, personal(**AUTHORS, **late))
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_what_clients_have_just_made_is_there_after_a_resumption_without_another_wake(tmp_path):
     scenario = personal(network={"latency": {"law": "constant", "value": 1.4}}, policies=[LDP])
     ticks = Patient()

@@ -80,6 +80,7 @@ def played(executor="fused", size=12, rounds=2, policies=(), **recommender):
     "recommender",
     slow_except_first([{}, {"bias": False}, {"name": "gpfedrec", "guide_weight": 30.0}]),
 )
+@pytest.mark.cases(1)
 def test_compiled_clients_train_as_those_of_torch(recommender):
     """They agree to rounding after two rounds in batches of 8, of which a client's last is smaller."""
     trains_alike(**recommender)
@@ -87,6 +88,7 @@ def test_compiled_clients_train_as_those_of_torch(recommender):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.01, 1.0])
+@pytest.mark.cases(1)
 def test_noise_of_uploads_leaves_items_their_numbers_and_tables(scale):
     """The noise is added to all numbers of a row, also to the one and the number of the item."""
     noise = {"name": "ldp", "of": "update", "norm": "linf", "bound": 1, "scale": scale}

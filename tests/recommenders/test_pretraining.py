@@ -44,6 +44,7 @@ TRUE = list(zip(GRAPH.users.tolist(), GRAPH.items.tolist(), strict=True))
 @pytest.mark.parametrize("views", ["noise", "mix"])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("sampled", [4, 256])
+@pytest.mark.cases(6)
 def test_it_is_the_literal_loop(views, layers, sampled):
     options = {
         "views": views,

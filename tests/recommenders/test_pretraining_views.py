@@ -72,6 +72,7 @@ def test_a_mixed_view_has_the_edges_of_its_users_and_pseudo_edges_of_theirs_besi
         assert all(0 <= item < N_ITEMS for _, item in found)
 
 
+@pytest.mark.full
 def test_pseudo_edges_are_uniform_over_what_drawn_users_have_not_taken():
     counts = np.zeros((N_USERS, N_ITEMS))
     for seed in range(6000):

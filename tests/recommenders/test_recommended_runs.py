@@ -29,6 +29,7 @@ def recommended(**sections):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_synthetic_users_travel_and_are_counted(tmp_path):
     plain, with_extras = (
         simulate(recommended(recommender=choice), out=tmp_path / str(place))
@@ -43,11 +44,13 @@ def test_synthetic_users_travel_and_are_counted(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [{}, {"network": {"latency": {"law": "exponential", "mean": 0.7}}}])
+@pytest.mark.full
 def test_a_run_goes_on_where_it_was(late, tmp_path):
     check(tmp_path, recommended(evaluate={"every": 1, "metrics": ["hr@5"]}, **late))
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_server_of_the_protocol_comes_first(tmp_path):
     protocol = {**SLICES, "server": {"name": "adaptive"}}
     runs = [
@@ -64,6 +67,7 @@ def test_a_server_of_the_protocol_comes_first(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_coordinator_is_observed_as_ever(tmp_path):
     run = simulate(recommended(observers=[COORDINATOR]), out=tmp_path / "run")
     assert max(run.attacks["aac"]) > 0

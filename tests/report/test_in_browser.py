@@ -179,6 +179,7 @@ def test_a_choice_shows_another_block(run):
 
 
 @pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.full
 def test_the_page_follows_the_system_until_a_theme_is_chosen(browser, run_page, dark):
     ground = "return getComputedStyle(document.body).backgroundColor"
     on_dark, on_light = "rgb(20, 24, 30)", "rgb(255, 255, 255)"
@@ -257,6 +258,7 @@ def test_every_figure_of_a_study_is_saved_as_a_picture_and_as_numbers(study):
     assert all("," in table.splitlines()[0] and len(table.splitlines()) > 1 for table in tables)
 
 
+@pytest.mark.full
 def test_points_of_a_study_have_their_names_beside_them(study):
     named = study.ask(
         'return [...named("figure.chart", "against").querySelectorAll("svg text")].map((one) => one.textContent)'

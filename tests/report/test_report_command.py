@@ -102,6 +102,7 @@ def test_equal_runs_give_equal_pages_but_for_when_they_were_written(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_report_of_runs_does_not_load_the_drawing_library(tmp_path):
     run = write_run(tmp_path / "r").path
     script = (

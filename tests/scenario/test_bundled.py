@@ -78,6 +78,7 @@ POISONED = (
 
 
 @pytest.mark.parametrize("source", [(SMOKE,), ("scenarios/fedncf.yaml", [POISONED])])
+@pytest.mark.full
 def test_loading_a_scenario_imports_no_heavy_library(source):
     code = (
         f"import sys; from gossiprec.scenario import load_scenario; load_scenario(*{source!r}); "
@@ -103,6 +104,7 @@ def test_show_prints_a_scenario_that_loads_as_the_same(tmp_path):
     assert yaml.safe_load(shown.stdout) == load_scenario(SMOKE, ["seed=7"]).resolved()
 
 
+@pytest.mark.slow
 def test_schema_is_written_to_a_file(tmp_path):
     out = tmp_path / "scenario.schema.json"
     assert CliRunner().invoke(command, ["schema", "--out", str(out)]).exit_code == 0

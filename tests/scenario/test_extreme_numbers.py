@@ -198,6 +198,7 @@ def test_the_schema_is_walked_whole():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.full
 def test_no_number_ends_in_a_traceback(section):
     bases, numbers = BASES.get(section, (GOSSIP,)), (*ALLOWED, *BEYOND)
     cases = itertools.product(leaves(SCHEMA["properties"][section], (section,)), numbers)
@@ -211,6 +212,8 @@ def test_no_number_ends_in_a_traceback(section):
 
 
 @pytest.mark.parametrize("number", ALLOWED)
+@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_what_is_accepted_runs_to_its_end_or_to_one_message(number, tmp_path, capfd):
     ends, faults = [], []
     for name, data in itertools.islice(accepted(number), 12):

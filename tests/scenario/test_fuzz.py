@@ -96,6 +96,7 @@ def edits_of(text):
 
 @settings(max_examples=400, deadline=None)
 @given(edited=st.one_of(*map(edits_of, FILES)))
+@pytest.mark.full
 def test_a_mutated_file_gives_a_scenario_or_a_scenario_error(registries, file, edited):
     text, edits = edited
     for start, length, fragment in edits:
@@ -146,6 +147,7 @@ def test_the_files_are_right_before_they_are_changed(registries, data):
 @pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(changed=st.one_of(*map(changes_of, DATA)))
+@pytest.mark.full
 def test_any_value_in_any_place_gives_a_scenario_or_a_scenario_error(registries, changed):
     data, changes = copy.deepcopy(changed[0]), changed[1]
     for path, value in changes:
@@ -169,5 +171,6 @@ words = st.sampled_from(
 @given(
     path=st.lists(words, max_size=4), value=st.one_of(st.text(max_size=8), st.sampled_from(["{}", "[]", "1"]))
 )
+@pytest.mark.full
 def test_any_override_gives_a_scenario_or_a_scenario_error(registries, path, value):
     loads_or_is_refused(DATA[0], registries, f"{'.'.join(path)}={value}")

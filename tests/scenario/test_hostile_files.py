@@ -88,6 +88,7 @@ def test_a_matrix_takes_no_more_memory_than_its_file_has(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_merge_of_many_keys_is_read_in_linear_time(tmp_path):
     many = "".join(f"  key{number}: 1\n" for number in range(30_000))  # minutes, were it quadratic
     path = tmp_path / "x.yaml"

@@ -94,6 +94,7 @@ scenarios = st.fixed_dictionaries(
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(written=scenarios)
+@pytest.mark.full
 def test_a_resolved_scenario_loads_as_an_equal_one(registries, written):
     first = load_scenario(written, (), registries)
     text = yaml.safe_dump(first.resolved())

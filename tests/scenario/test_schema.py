@@ -120,6 +120,7 @@ def test_options_that_no_file_defines_have_no_docstrings():
 
 @pytest.mark.slow  # in a process of its own: tests register things
 @pytest.mark.parametrize(("kind", "options"), [("scenarios", []), ("studies", ["--study", "--refer"])])
+@pytest.mark.full
 def test_the_file_that_editors_read_is_the_schema_of_this_version(kind, options):
     printed = [sys.executable, "-m", "gossiprec", "scenario", "schema", *options]
     renew = f"renew it: gossiprec scenario schema {' '.join(options)} --out {quote(str(schema_file(kind)))}"

@@ -55,6 +55,7 @@ def message(load, text: str | bytes, *overrides: str) -> str:
         ("a: " + "x" * 600_000, "x.yaml: found 586 KiB or more; expected up to 512 KiB"),
     ],
 )
+@pytest.mark.cases(3)
 def test_what_is_no_scenario_gets_one_message(load, text, expected):
     found = message(load, text)
     assert found.startswith(expected)

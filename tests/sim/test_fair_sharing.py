@@ -90,6 +90,7 @@ transfers = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(starts=transfers, up=st.tuples(*[rates] * 4), down=st.tuples(*[rates] * 4))
+@pytest.mark.full
 def test_transfers_end_when_the_slow_way_says(starts, up, down):
     sizes = [2.0, 3.0, 5.0, 7.0]
     slow = fair_sharing([(*start, sizes[start[1]]) for start in starts], up, down)
@@ -97,6 +98,7 @@ def test_transfers_end_when_the_slow_way_says(starts, up, down):
     assert ends(starts, up=up, down=down, sizes=sizes)[0] == pytest.approx(slow, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_more_transfers_than_places_make_room():
     n = 300
     starts = [(0.001 * k, k, n) for k in range(n)]

@@ -32,12 +32,14 @@ worlds = st.fixed_dictionaries(
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(world=worlds)
+@pytest.mark.full
 def test_a_stretch_at_once_is_the_same_as_event_by_event(world):
     assert played(world, "stretch") == played(world, "step")
 
 
 @settings(max_examples=60, deadline=None)
 @given(world=worlds)
+@pytest.mark.full
 def test_where_a_run_is_cut_changes_nothing(world):
     def events(every):
         rows, misses = played(world, "stretch", every=every)

@@ -171,6 +171,7 @@ def test_titles_keep_the_main_dimensions_of_tf_idf():
     assert found == pytest.approx((1 + kept @ kept.T) / 2, abs=1e-4)
 
 
+@pytest.mark.full
 def test_cosines_are_the_same_to_the_bit_in_any_grouping_and_both_ways_round():
     unit = rounded_unit_vectors(np.random.default_rng(1).normal(size=(700, 64)))
     whole = shifted_cosines(unit, np.arange(700))

@@ -34,6 +34,7 @@ def test_degrees_of_a_random_graph_are_binomial():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_degrees_of_preferential_attachment_follow_the_power_law_of_the_literature():
     """In the limit P(k) = 2 m (m + 1) / (k (k + 1) (k + 2)), the tail P(>= k) = m (m + 1) / (k (k + 1)).
 
@@ -90,6 +91,7 @@ def test_each_link_of_the_lattice_is_rewired_with_the_stated_probability():
         assert np.mean(kept) == pytest.approx(1 - p, abs=0.023 + 0.03 * p)
 
 
+@pytest.mark.full
 def test_a_little_rewiring_shortens_paths_and_leaves_clustering():
     """Watts and Strogatz (1998), Figure 2: at p = 0.01, n = 1000, k = 10 paths are a fifth, clustering nine tenths."""
     ring, world = graphs.ring(1000, 10), graphs.watts_strogatz(1000, 10, 0.01, 1)
@@ -98,6 +100,7 @@ def test_a_little_rewiring_shortens_paths_and_leaves_clustering():
     assert nx.average_clustering(world) > 0.9 * nx.average_clustering(ring)
 
 
+@pytest.mark.full
 def test_neighbours_in_random_regular_graphs_are_uniform():
     """Chi-square on 2,000 graphs of 8 nodes of degree 3: each of 28 links is expected 2000 * 12 / 28 = 857 times.
 

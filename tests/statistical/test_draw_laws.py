@@ -167,6 +167,7 @@ def test_loss_does_not_depend_on_latency():
     "refresh", [{"mean": 0.1}, {"mean": 2.0}, {"every": 6}], ids=["fast", "slow", "every 6"]
 )
 @pytest.mark.parametrize("fanout", [1, 3])
+@pytest.mark.cases(8)
 def test_the_fraction_met_is_as_predicted(wake, refresh, fanout):
     """Receivers of N = 300 nodes after 60 wakes each, views of P = 3.
 
@@ -207,6 +208,7 @@ def fraction_met(control, n_users):
 
 
 @pytest.mark.parametrize("options", [{}, {"exchange": "pull", "receivers": 2}], ids=["push-pull", "pull"])
+@pytest.mark.full
 def test_push_pull_meets_the_fraction_that_it_predicts(options):
     """As above; an exchange decides two pairs together, which at most doubles chance's variance."""
     control = make_test_protocol("push-pull", 300, wakes=60, **options)

@@ -63,6 +63,7 @@ def test_newscast_spreads_in_degrees_wider_than_uniform_draws():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cyclon", "newscast"])
+@pytest.mark.full
 def test_over_time_every_node_receives_equally_often(name):
     """After 40 rounds, 400 more with a fan-out of 2: each node is expected to receive 800 models.
 
@@ -80,6 +81,7 @@ def test_over_time_every_node_receives_equally_often(name):
 
 
 @pytest.mark.parametrize("name", ["cyclon", "newscast"])
+@pytest.mark.full
 def test_a_node_meets_nearly_as_many_as_with_uniform_draws(name):
     """2 peers a wake for 200 wakes reach 1 - exp(-400 / 199) = 86.6 % of the others with uniform draws; here at least
     nine tenths of that, as some draws repeat those of the last wakes.
@@ -92,6 +94,7 @@ def test_a_node_meets_nearly_as_many_as_with_uniform_draws(name):
 
 
 @pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.cases(2)
 def test_views_heal_after_half_of_the_nodes_have_left(name):
     """All odd nodes leave at time 40. A node contacts its oldest or a random peer at each wake: after 30 wakes, four
     times as many as Cyclon's 8 places, no view of a node that stayed holds a node that left, views are full again, and
@@ -113,6 +116,7 @@ def test_views_heal_after_half_of_the_nodes_have_left(name):
 
 
 @pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.cases(2)
 def test_those_who_return_are_known_again(name):
     """Odd nodes are away from 20 to 40; 20 rounds later they are held as often as others, within a fifth."""
     away = [np.array([20.0, 40.0]) if node % 2 else np.zeros(0) for node in range(N)]

@@ -67,6 +67,7 @@ def test_pruned_and_complete_trials_are_told_apart(whole):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_search_in_two_calls_makes_the_trials_of_an_unbroken_one(whole, tmp_path, monkeypatch):
     file = made(constraints={"hr@5": {"at_least": 0.1}})
     study(file, out=tmp_path / "parts", limit=6)

@@ -17,6 +17,7 @@ SHIPPED = sorted((ROOT / "scenarios" / "studies").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", slow_except_first(SHIPPED), ids=lambda path: path.stem)
+@pytest.mark.cases(4)
 def test_every_run_of_a_shipped_study_resolves(path):
     study = load_study(path)
     plan = make_plan(study)
@@ -35,6 +36,7 @@ def test_a_shipped_study_has_a_page_that_names_it(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.full
 def test_the_ends_of_a_shipped_study_run(path, tmp_path):
     told = yaml.safe_load(path.read_text())
     base = (path.parent / told["base"]).resolve()

@@ -36,6 +36,7 @@ def plan_of(folder, *overrides, seeds=None, limit=None, **keys):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_it_ends_with_means_and_the_next_commands(tmp_path, capsys):
     assert run(tmp_path, baseline={"fanout": 1}) == 0
     said = capsys.readouterr().out
@@ -49,6 +50,7 @@ def test_it_ends_with_means_and_the_next_commands(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_one_seed_has_no_interval(tmp_path, capsys):
     assert run(tmp_path, "--seeds", "1", "--limit", "1") == 0
     said = capsys.readouterr().out

@@ -34,6 +34,7 @@ def test_data_larger_than_the_cache_are_still_read():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_on_data_read_before_are_the_same_runs(tmp_path):
     load = DataCache()
 
@@ -70,6 +71,7 @@ def never(tasks):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_finished_runs_on_other_data_stop_the_study_unless_it_is_said_what_to_do(tmp_path):
     plan = planned(tmp_path, base=on_a_file(tmp_path / "own.csv", "i1"))
     carried_out(plan, tmp_path / "out")
@@ -85,6 +87,7 @@ def test_finished_runs_on_other_data_stop_the_study_unless_it_is_said_what_to_do
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_data_that_are_gone_contradict_nothing(tmp_path):
     plan = planned(tmp_path, base=on_a_file(tmp_path / "own.csv", "i1"))
     carried_out(plan, tmp_path / "out")

@@ -48,6 +48,7 @@ def test_the_order_of_observers_leaves_the_hash():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_hash_is_the_same_in_a_process_with_other_string_hashes():
     found = {
         subprocess.run(

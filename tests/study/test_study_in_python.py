@@ -255,6 +255,7 @@ def test_options_are_those_of_the_command(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_workers_give_the_same_bytes(placed, tmp_path):
     other = gossiprec.study(PLACED, out=tmp_path / "other", jobs=2)
     assert tables(other.path) == tables(placed.path)
@@ -322,6 +323,7 @@ gossiprec.study({study!r}, out={out!r}, jobs=2)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_script_without_a_main_guard_is_told_what_to_write(tmp_path):
     study = {**PLACED, "seeds": 1, "axes": FANOUT, "baseline": {}, "picture": None}
     (tmp_path / "script.py").write_text(UNGUARDED.format(study=study, out=str(tmp_path / "out")))

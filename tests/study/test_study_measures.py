@@ -126,6 +126,7 @@ def test_a_measure_is_read_as_written(tmp_path, text, wanted):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_table_is_typed_and_both_files_say_the_same(tmp_path):
     axes = {
         "fanout": {"key": "protocol.fanout", "values": [1, 2]},

@@ -71,6 +71,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_had_begun_is_gone_on_with(tmp_path, plan, whole):
     path, progress = begun(tmp_path, plan), Listening()
     conduct = carried_out(plan, tmp_path / "out", start=with_progress(progress))
@@ -95,6 +96,7 @@ def rewrite(path, **manifest):
 
 
 @pytest.mark.parametrize("what", slow_except_first(OTHERS))
+@pytest.mark.full
 def test_where_that_cannot_be_it_begins_anew(what, tmp_path, plan, whole):
     path, progress = begun(tmp_path, plan), Listening()
     OTHERS[what](path)
@@ -106,6 +108,7 @@ def test_where_that_cannot_be_it_begins_anew(what, tmp_path, plan, whole):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_of_another_scenario_in_its_place_is_not_gone_on_with(tmp_path, plan, whole):
     begun(tmp_path, plan, protocol={**ONE["base"]["protocol"], "fanout": 2})
     carried_out(plan, tmp_path / "out")
@@ -113,6 +116,7 @@ def test_a_run_of_another_scenario_in_its_place_is_not_gone_on_with(tmp_path, pl
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_somebody_writes_is_left_alone(tmp_path, plan):
     path = begun(tmp_path, plan)
     before, lock = (path / "events.mplog").read_bytes(), RunLock(path / "events.mplog")
@@ -125,6 +129,7 @@ def test_a_run_that_somebody_writes_is_left_alone(tmp_path, plan):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tmp_path):
     base = {**ONE["base"], "protocol": {**BASE["protocol"], "wakes": 48}}
     plan, said = planned(tmp_path, **{**ONE, "base": base}), []

@@ -43,6 +43,7 @@ def test_a_run_of_a_study_is_the_run_that_simulate_makes(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_finished_runs_are_not_repeated(tmp_path):
     carried_out(planned(tmp_path), tmp_path / "out")
     before = tables(tmp_path / "out")
@@ -52,6 +53,7 @@ def test_finished_runs_are_not_repeated(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_larger_study_runs_only_what_is_new(tmp_path):
     carried_out(planned(tmp_path, seeds=1), tmp_path / "out")
     conduct = carried_out(planned(tmp_path, seeds=2), tmp_path / "out")
@@ -61,6 +63,7 @@ def test_a_larger_study_runs_only_what_is_new(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_order_in_which_runs_end_leaves_no_trace(tmp_path):
     carried_out(planned(tmp_path), tmp_path / "out")
     carried_out(planned(tmp_path), tmp_path / "reversed", start=lambda tasks: in_turn(tasks[::-1]))
@@ -76,6 +79,7 @@ def test_first_seeds_are_run_first(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system cannot forget a peak")
+@pytest.mark.full
 def test_the_peak_of_memory_is_the_runs_own(tmp_path):
     """A worker carries out one run after the other: a large one must not be told of those after it."""
     np.ones(2**27 // 8 * 4).sum()  # 512 MiB
@@ -88,6 +92,7 @@ def test_the_peak_of_memory_is_the_runs_own(tmp_path):
 @pytest.mark.parametrize(
     "spoil", slow_except_first(["status", "summary.json", "events.mplog", "cut", "folder"])
 )
+@pytest.mark.full
 def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
@@ -111,6 +116,7 @@ def with_other_code(conduct, plan, *places):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_of_other_code_stop_the_study(tmp_path):
     plan = planned(tmp_path)
     with_other_code(carried_out(plan, tmp_path / "out"), plan, 0, 3)
@@ -119,6 +125,7 @@ def test_runs_of_other_code_stop_the_study(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_of_other_code_are_run_again_if_wanted(tmp_path):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
@@ -129,6 +136,7 @@ def test_runs_of_other_code_are_run_again_if_wanted(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_runs_of_other_code_are_marked_where_they_are_kept(tmp_path):
     plan = planned(tmp_path, measures=["hr@5"])
     with_other_code(carried_out(plan, tmp_path / "out"), plan, 0, 3)
@@ -154,6 +162,7 @@ def test_a_run_that_fails_leaves_the_others_alone(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_bad_observer_does_not_cost_the_variants_it_shares_a_simulation_with(tmp_path):
     bad = {**COALITION, "reference_items": 39}
     axes = {"who": {"key": "observers", "values": {"good": [SINGLE], "bad": [bad]}}}
@@ -184,6 +193,7 @@ def test_an_unforeseen_error_is_one_failed_run_with_its_traceback(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_ctrl_c_keeps_what_is_done_and_writes_it(tmp_path):
     ended = []
 
@@ -234,6 +244,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_folder_says_what_was_studied(tmp_path):
     carried_out(planned(tmp_path, axes={**FANOUT, **WHO}, baseline={"fanout": 3}), tmp_path / "out")
     told = yaml.safe_load((tmp_path / "out" / "study.yaml").read_text())

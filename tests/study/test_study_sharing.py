@@ -92,6 +92,7 @@ def without(rows, *columns):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_sharing_changes_nothing_but_the_number_of_simulations(tmp_path):
     together = planned(tmp_path, axes={**FANOUT, **WHO})
     carried_out(together, tmp_path / "together")

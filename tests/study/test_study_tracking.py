@@ -47,6 +47,7 @@ def told(monkeypatch):
     return Told
 
 
+@pytest.mark.slow
 def test_each_run_is_told_under_its_label_and_bytes_stay(tmp_path, told):
     axes = {"fanout": {"key": "protocol.fanout", "values": [1, 2]}}
     plain = gossiprec.study(study_file(tmp_path, axes=axes, seeds=1), out=tmp_path / "plain")
@@ -79,6 +80,7 @@ def test_a_shared_run_says_that_it_stands_for_several(tmp_path, told):
     assert [run["name"] for run in told.runs] == ["memory=0.5, seed 1 (and 1 more)"]
 
 
+@pytest.mark.slow
 def test_a_tracker_that_fails_is_noted_and_one_that_cannot_begin_fails_its_runs(
     tmp_path, monkeypatch, capsys
 ):

@@ -75,6 +75,7 @@ def until(condition, what):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_two_workers_make_the_table_that_one_process_makes(tmp_path, capsys):
     carried_out(planned(tmp_path), tmp_path / "here")
     out = tmp_path / "out"
@@ -86,6 +87,7 @@ def test_two_workers_make_the_table_that_one_process_makes(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_worker_that_is_killed_loses_nothing(tmp_path):
     """Each of two workers is killed once, at work on its first run."""
     killed = set()
@@ -105,6 +107,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_kills_every_worker_is_given_up_and_the_others_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(pool_module, "ATTEMPTS", 2)
     plan = planned(tmp_path, seeds=1)
@@ -123,6 +126,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_the_others_go_on(tmp_path
     assert "killed by signal 9 (SIGKILL), 2 times" in conduct.outcome.failed[deadly].problem
 
 
+@pytest.mark.full
 def test_a_worker_with_other_code_refuses(tmp_path):
     plan = planned(tmp_path, axes={}, seeds=1)
     simulation = plan.simulations[0]
@@ -148,6 +152,7 @@ def started(tmp_path, out):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", slow_except_first([signal.SIGINT, signal.SIGTERM]))
+@pytest.mark.full
 def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, by):
     out = tmp_path / "out"
     study = started(tmp_path, out)
@@ -167,6 +172,7 @@ def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, b
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_workers_of_a_study_that_is_killed_end_with_it(tmp_path):
     study = started(tmp_path, tmp_path / "out")
     workers = children(study.pid)

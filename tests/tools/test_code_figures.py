@@ -56,6 +56,7 @@ def test_each_figure_finds_what_it_counts(tree):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_house_keeps_to_its_limits():
     found = measure_tree(Path(__file__).resolve().parents[2])
     assert found.long_functions == found.cycles == []

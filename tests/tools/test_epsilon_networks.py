@@ -13,6 +13,7 @@ LINEAR = 6
 """A linear network in which nodes send what they have merged."""
 
 
+@pytest.mark.full
 def test_no_claim_of_twenty_networks_is_wrong():
     """The first networks are of all kinds; `python -m tools.epsilon_networks` examines more."""
     found = summarise(examine_networks(SEED, range(20)))
@@ -23,6 +24,7 @@ def test_no_claim_of_twenty_networks_is_wrong():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_no_claim_of_three_hundred_networks_is_wrong():
     found = summarise(examine_networks(SEED, range(300), jobs=2))
     assert not found["faults"]
@@ -52,12 +54,14 @@ def planted(monkeypatch, *, kept):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_merge_that_differs_by_a_thousandth_is_found(monkeypatch):
     faults = planted(monkeypatch, kept=0.999)
     assert any("replay: message" in fault for fault in faults)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_message_that_is_not_counted_is_found(monkeypatch):
     monkeypatch.setattr(contact_replay._ReachReplay, "deliver", lambda *_: None)
     faults = [fault for found in examine_networks(SEED, [0, 2]) for fault in found.faults]
@@ -65,6 +69,7 @@ def test_a_message_that_is_not_counted_is_found(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_another_order_at_equal_times_is_found(monkeypatch):
     """If messages arrived before the wakes of their time, nodes would send more than their own update."""
     number = next(k for k in range(0, 300, 2) if _has_ties(draw_network(SEED, k)))
