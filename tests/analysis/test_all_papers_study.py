@@ -11,7 +11,7 @@ from analysis.all_papers import RATES, best_membership_rates, best_validation, m
 from gossiprec import open_run
 from tests.analysis.commands import ran
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ROWS = (
     "row-rand-gossip",
@@ -186,7 +186,6 @@ def test_what_is_missing_says_why(whole):
     assert "| not run yet |" in (whole / "report.md").read_text().split("## Missing")[1]
 
 
-@pytest.mark.full
 def test_a_row_that_fails_says_why_and_stops_no_other(tmp_path):
     folder, draw = tmp_path / "data" / "ml-100k", np.random.default_rng(1)
     folder.mkdir(parents=True)

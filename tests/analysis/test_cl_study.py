@@ -11,7 +11,7 @@ from analysis.cl4fedrec import STUDY
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 NAMES = ("file-sum1-rcl4fedrec", "file-adam5-original", "file-adam5-psmu-hics")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
@@ -73,7 +73,6 @@ def test_the_best_validation_epoch_is_the_one_that_the_run_itself_chose(whole):
         assert int(row["epoch"]) == summary["validated"]["round"]
 
 
-@pytest.mark.full
 def test_finished_runs_are_not_repeated_and_a_longer_study_runs_its_own(whole):
     out, _ = whole
     assert "0 runs finished in" in study(out, *TINY).stderr

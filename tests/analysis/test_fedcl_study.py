@@ -10,7 +10,7 @@ import pytest
 from gossiprec import open_run
 from tests.analysis.commands import REPORTS, ran
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 NAMES = ("beauty-gru4rec-fedcl", "beauty-gru4rec", "beauty-no-noise", "ml-1m-ncf-bil")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
@@ -70,7 +70,6 @@ def test_leakage_in_the_figure_is_that_of_the_run(whole):
     )
 
 
-@pytest.mark.full
 def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     out, _ = whole
     again = study(out, *TINY, "--report-only")

@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.calls import call_each
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 from pathlib import Path
@@ -45,8 +47,6 @@ def call(*arguments, cwd, path):
     )  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.full
 def test_a_script_beside_folders_of_its_own_called_topologies_and_analysis_runs(tmp_path):
     for name in ("topologies", "analysis"):
         (tmp_path / name).mkdir()
@@ -90,15 +90,12 @@ def packed(tmp_path_factory):
     return build("sdist", tmp_path_factory.mktemp("sdist"))
 
 
-@pytest.mark.slow
 def test_one_import_name_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"bin", "gossiprec"}
     assert [path.name for path in (installed / "bin").iterdir()] == ["gossiprec"]
 
 
-@pytest.mark.slow
-@pytest.mark.full
 def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = call("script.py", cwd=tmp_path, path=installed)
@@ -115,8 +112,6 @@ def test_scenarios_and_studies_are_installed_as_they_are_in_the_checkout(install
     assert there == here
 
 
-@pytest.mark.slow
-@pytest.mark.full
 def test_an_installed_package_lists_its_graphs_writes_a_scenario_and_runs_it(installed, tmp_path):
     listed, *others = call_each(
         ("topology", "list"),
@@ -131,7 +126,6 @@ def test_an_installed_package_lists_its_graphs_writes_a_scenario_and_runs_it(ins
     assert (tmp_path / "runs" / "smoke-s1" / "summary.json").is_file()
 
 
-@pytest.mark.slow
 def test_a_source_distribution_holds_the_scenarios_and_the_policies(packed):
     with tarfile.open(packed) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -139,8 +133,6 @@ def test_a_source_distribution_holds_the_scenarios_and_the_policies(packed):
     assert {"setup.py", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "constraints.txt"} <= names
 
 
-@pytest.mark.slow
-@pytest.mark.full
 def test_a_source_distribution_installs_what_the_wheel_installs(packed, installed):
     def files(site):
         return {

@@ -69,7 +69,7 @@ def manifest(path):
     return json.loads((path / "manifest.json").read_text())
 
 
-LONG = ("--set", "protocol.wakes=16")
+LONG = ("--set", "protocol.wakes=48")
 
 
 @pytest.mark.slow

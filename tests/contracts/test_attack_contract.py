@@ -374,6 +374,7 @@ def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own(honest):
 
 
 @pytest.mark.parametrize("spy", slow_except_first(SPIES), ids=told)
+@pytest.mark.cases(6)
 def test_an_attack_that_reads_more_is_caught(spy):
     message = f"the attack spy.*{SPIES[spy]}"
     with temporarily_registered(ATTACKS, {"spy": spy}), pytest.raises(AssertionError, match=message):

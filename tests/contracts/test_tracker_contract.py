@@ -11,7 +11,7 @@ from gossiprec.trackers import TRACKERS, Tracker
 from tests.contracts.broken import told
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(TRACKERS))
 def test_a_tracker_keeps_its_contract(name, tmp_path, monkeypatch):
     for module in TRACKERS[name].modules:

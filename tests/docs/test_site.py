@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 
 from tests.report.browser import Browser, needs_browser, opened
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 pytest.importorskip("material")
 pytest.importorskip("mkdocstrings")
@@ -70,7 +70,6 @@ class Elements(HTMLParser):
         self._in_text = self._in_text and tag != "article"
 
 
-@pytest.mark.full
 def test_every_page_has_on_the_site_what_it_has_on_github(site):
     github = MarkdownIt("commonmark").enable("table")
     for page, source in (PAGES | OUTSIDE).items():
@@ -94,7 +93,6 @@ def test_roles_of_docstrings_are_names_on_the_site(site):
         assert not re.search(r":(class|meth|func|data|attr):", page.read_text()), page
 
 
-@pytest.mark.full
 def test_nothing_is_fetched_from_elsewhere(site):
     for page in site.rglob("*.html"):
         elsewhere = [url for url in Elements(page.read_text()).fetched if re.match(r"(\w+:)?//", url)]
@@ -155,7 +153,6 @@ def test_pages_fit_their_window_and_follow_the_system_s_colours(browser, served,
 
 
 @needs_browser
-@pytest.mark.full
 def test_the_search_finds_a_page(browser, served):
     with opened(browser, Path("index.html"), site=served) as page:
         found = page.ask("""

@@ -58,10 +58,13 @@ sums = [float(total(numbers[:n])) for n in range(3, 1003, 50)]
 print(json.dumps({"sums": sums, "lanes": LANES, "target": describe_target()}))
 """
 
-pytestmark = pytest.mark.skipif(
-    not set(portable.NEEDS) <= portable.host_features(),
-    reason="the processor is not fit for the portable target",
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not set(portable.NEEDS) <= portable.host_features(),
+        reason="the processor is not fit for the portable target",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +85,6 @@ def told(tmp_path_factory):
     return {which: json.loads(process.communicate(timeout=300)[0]) for which, process in running.items()}
 
 
-@pytest.mark.slow
 def test_the_portable_target_gives_the_same_bytes_on_every_processor(told):
     assert told["nehalem", True] == told["haswell", True] == told["skylake-avx512", True]
     assert told["haswell", True]["target"] == "x86-64-v3, portable"

@@ -15,6 +15,8 @@ from tests.emulation.ended_early import often
 from tests.emulation.tiny_runs import SINGLE, tiny
 from tests.processes import Interpreter
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-tutorial"
 CHECKS = """
@@ -77,7 +79,6 @@ def full_set(process, scenario, tmp_path, *, apart=False):
     assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
 
 
-@pytest.mark.full
 def test_what_it_brings_is_listed_with_its_origin(environment):
     names = {"models": "distance-mf", "attacks": "last-heard", "policies": "pairwise-masks"}
     each = call_each(*(("list", kind) for kind in names), PYTHONPATH=environment["PYTHONPATH"])
@@ -87,8 +88,6 @@ def test_what_it_brings_is_listed_with_its_origin(environment):
         assert [line for line in lines if name in line and "gossiprec-tutorial 1.0" in line]
 
 
-@pytest.mark.slow
-@pytest.mark.full
 def test_a_scenario_uses_all_three(environment, tmp_path):
     scenario = tiny(
         model={"name": "distance-mf", "dim": 4},
@@ -105,7 +104,6 @@ def test_a_scenario_uses_all_three(environment, tmp_path):
     assert list(manifest["plugins"]) == ["gossiprec-tutorial"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("model", ["attribute-towers", "distance-mf"])
 def test_a_model_and_groups_of_users_do_all_that_runs_must_do(process, tmp_path, model):
     """Attributes and groups, too: on every executor, resumed, replayed, on shards, in a study and in reports."""
@@ -141,7 +139,6 @@ def test_a_model_and_groups_of_users_do_all_that_runs_must_do(process, tmp_path,
     ],
     ids=["no table", "another column"],
 )
-@pytest.mark.full
 def test_attributes_that_the_data_lack_are_refused(environment, tmp_path, table, message):
     scenario = tiny(model={"name": "attribute-towers"})
     if table == "sex":
@@ -155,7 +152,6 @@ def test_attributes_that_the_data_lack_are_refused(environment, tmp_path, table,
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_a_protocol_that_answers_passes_the_full_set(process, tmp_path):
     protocol = {"name": "offers", "receivers": 3, "wakes": 8, "patience": 1.5}
     network = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1, "duplication": 0.1}
@@ -163,9 +159,7 @@ def test_a_protocol_that_answers_passes_the_full_set(process, tmp_path):
     full_set(process, scenario, tmp_path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("policy", IN_PARTS)
-@pytest.mark.full
 def test_messages_per_receiver_and_cohort_pass_the_full_set(environment, process, tmp_path, policy):
     policies = [{"name": policy, "nodes": "all"}]
     scenario = often(policies=policies, protocol=IN_PARTS[policy], executor={"name": "reference"})
@@ -194,14 +188,12 @@ WHOLE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 def test_it_does_all_that_runs_must_do(process, tmp_path, name):
     observers = [{"name": "top-items"}] if name == "public-data" else []
     full_set(process, often(observers=observers, **WHOLE[name]), tmp_path)
 
 
-@pytest.mark.full
 def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
     alone = {**IN_PARTS["pairwise-masks"], "participation": 0.09}
     (tmp_path / "mine.json").write_text(
@@ -214,7 +206,6 @@ def test_a_cohort_of_one_is_refused_with_one_message(environment, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_it_keeps_the_contracts(process):
     process.run(CHECKS)
 
@@ -233,7 +224,6 @@ def test_it_keeps_the_contracts(process):
         "keep_if_better",
     ],
 )
-@pytest.mark.full
 def test_the_pages_show_it_or_link_to_it(name):
     source = (FOLDER / "gossiprec_tutorial" / f"{name}.py").read_text().rstrip()
     pages = (ROOT / "docs" / page for page in ("models.md", "extending.md", "policies.md", "aggregators.md"))

@@ -9,7 +9,7 @@ from tests.figures.small_runs import write_run
 from tests.figures.test_study_figures import write_study
 from tests.report.browser import Browser, needs_browser, opened
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,6 @@ def test_a_choice_shows_another_block(run):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.full
 def test_the_page_follows_the_system_until_a_theme_is_chosen(browser, run_page, dark):
     ground = "return getComputedStyle(document.body).backgroundColor"
     on_dark, on_light = "rgb(20, 24, 30)", "rgb(255, 255, 255)"
@@ -258,7 +257,6 @@ def test_every_figure_of_a_study_is_saved_as_a_picture_and_as_numbers(study):
     assert all("," in table.splitlines()[0] and len(table.splitlines()) > 1 for table in tables)
 
 
-@pytest.mark.full
 def test_points_of_a_study_have_their_names_beside_them(study):
     named = study.ask(
         'return [...named("figure.chart", "against").querySelectorAll("svg text")].map((one) => one.textContent)'

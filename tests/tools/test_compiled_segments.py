@@ -77,7 +77,7 @@ def test_every_tiny_scenario_has_a_known_count():
 
 @pytest.mark.skipif(is_plain(), reason="the plain path has no compiled loop over waves")
 @pytest.mark.parametrize(
-    "name", [name if name in IN_GATE else pytest.param(name, marks=pytest.mark.slow) for name in KNOWN]
+    "name", [name if name in IN_GATE else pytest.param(name, marks=pytest.mark.full) for name in KNOWN]
 )
 def test_no_segment_leaves_the_compiled_loop(name, tmp_path):
     compiled, total = count_segments(name, tmp_path)

@@ -10,9 +10,12 @@ from gossiprec.trackers import TRACKERS
 from gossiprec.trackers.mlflow import MAX_METRICS, MAX_PARAM_LENGTH, MAX_PARAMS
 
 # Importing MLflow takes seconds; the workers that run other tests need not do it.
-pytestmark = pytest.mark.skipif(
-    not (find_spec("mlflow") and find_spec("sqlalchemy")), reason="needs mlflow and sqlalchemy"
-)
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not (find_spec("mlflow") and find_spec("sqlalchemy")), reason="needs mlflow and sqlalchemy"
+    ),
+]
 SCENARIO = {"name": "tiny", "observers": [{"momentum": 0.9}], "policies": [], "recommender": None}
 
 
