@@ -1,8 +1,8 @@
 """Scenarios that were refused before the redesign are still refused, with a message about the same keys.
 
 ``invalid_scenarios.jsonl`` has the invalid scenarios of the tests of November 2026, one for each wording of a message
-(numbers and names apart), without the keys that its message does not need. One JSON object a line, with ``scenario`` and
-the ``message`` of then. A line is changed or removed only together with the check that it is about.
+(numbers and names apart), without the keys that its message does not need. One JSON object a line, with ``scenario``
+and the ``message`` of then. A line is changed or removed only together with the check that it is about.
 """
 
 from __future__ import annotations
