@@ -68,10 +68,12 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # How long an example takes says how busy the machine is; timings belong to benchmarks.
+    # How long an example takes says how busy the machine is; timings belong to benchmarks. Only all tests draw other
+    # examples each time: two runs of the gate for one commit do the same.
+    suite = config.getoption("--suite")
     settings.register_profile(
         "gossiprec", deadline=None, suppress_health_check=[HealthCheck.too_slow],
-        max_examples=EXAMPLES[config.getoption("--suite")],
+        max_examples=EXAMPLES[suite], derandomize=suite != "all",
     )  # fmt: skip
     settings.load_profile("gossiprec")
     if config.getoption("--device") == "cpu":

@@ -14,25 +14,15 @@ LINEAR = 6
 
 
 @pytest.mark.full
-def test_no_claim_of_twenty_networks_is_wrong():
+def test_no_claim_of_sixty_networks_is_wrong():
     """The first networks are of all kinds; `python -m tools.epsilon_networks` examines more."""
-    found = summarise(examine_networks(SEED, range(20)))
+    found = summarise(examine_networks(SEED, range(60), jobs=2))
     assert not found["faults"]
-    assert found["checked"] >= 12
-    assert min(found["by_method"].values()) >= 3
-    assert found["compared"] >= 3
-
-
-@pytest.mark.slow
-@pytest.mark.full
-def test_no_claim_of_three_hundred_networks_is_wrong():
-    found = summarise(examine_networks(SEED, range(300), jobs=2))
-    assert not found["faults"]
-    assert found["checked"] + found["refused"] == 300
-    assert found["checked"] >= 180
+    assert found["checked"] + found["refused"] == 60
+    assert found["checked"] >= 36
     assert set(found["by_method"]) == {"linear", "reach", "rounds"}
-    assert min(found["by_method"].values()) >= 50
-    assert found["compared"] >= 50
+    assert min(found["by_method"].values()) >= 10
+    assert found["compared"] >= 10
 
 
 def test_the_same_number_gives_the_same_network():
