@@ -81,6 +81,7 @@ def whole(tmp_path_factory):
     return out, result
 
 
+@pytest.mark.full
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
     assert "3 runs finished in" in result.stderr
@@ -90,6 +91,7 @@ def test_a_tiny_study_runs_and_reports(whole):
     )
 
 
+@pytest.mark.full
 def test_the_cells_are_the_numbers_of_the_runs(whole):
     out, _ = whole
     wanted = next(
@@ -108,6 +110,7 @@ def test_the_cells_are_the_numbers_of_the_runs(whole):
     assert (cell["published"], cell["dataset"], cell["seed"]) == ("14.6", "movielens-100k", "1")
 
 
+@pytest.mark.full
 def test_the_report_says_what_is_missing_and_that_it_is_tiny(whole):
     report = (whole[0] / "report.md").read_text()
     assert "no number here says anything about" in report
@@ -119,6 +122,7 @@ def test_the_report_says_what_is_missing_and_that_it_is_tiny(whole):
     assert figure in report
 
 
+@pytest.mark.full
 def test_the_figures_of_the_runs_are_drawn_and_shown(whole):
     out, _ = whole
     assert {path.name for path in (out / "figures").iterdir()} == {"fig6.csv", "fig6.png", "fig6.svg"}

@@ -268,6 +268,7 @@ def test_without_momentum_a_pool_keeps_no_models_and_finds_the_same(pairs, cut):
         np.testing.assert_allclose(lean, full, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_momentum_models_kept_in_float16_stay_near_those_in_float32():
     """Rounding a number at random is off by 2^-11 of it at most, and momentum 0.99 sums a hundred such steps' squares.
 

@@ -128,6 +128,7 @@ def test_several_receptions_of_one_task_count_in_their_order(form):
 
 
 @all_forms
+@pytest.mark.full
 def test_rows_of_float16_take_half_of_the_memory_and_are_rounded_to_the_nearest(form):
     world = make_world(form=form)
     received = Receptions.drawn([(1, 0), (2, 0), (1, 0), (2, 3), (1, 0), (2, 0)], world)

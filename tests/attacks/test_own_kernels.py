@@ -126,6 +126,7 @@ class GapKernels(ToyKernels):
 
 @pytest.mark.parametrize("hidden", [(), (2, 3)], ids=["open", "hidden"])
 @pytest.mark.parametrize("who", ["single", "coalition"])
+@pytest.mark.cases(1)
 def test_each_model_is_attacked_by_its_own_formula(who, hidden):
     """GMF's loops, or those of the other toy, would rank otherwise: rows are the same numbers for both."""
     found = {}

@@ -95,6 +95,7 @@ def test_a_fictive_user_finds_communities_of_movers(form):
             assert found["standardized"] > 0.6, (kind, who, found)
 
 
+@pytest.mark.full
 def test_a_user_row_trained_elsewhere_misleads():
     """Familiar places moved towards their users, away from anyone else's row: the community comes last."""
     world, received = planted(form="compiled", hidden=True)

@@ -18,9 +18,9 @@ UNIT = 2.0**-10
 """Between neighbours in float16, relative to a number at most."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [*(name for name in EXECUTORS if name != "reference"), *ON_CUDA[1:]])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.full
 def test_executors_agree_in_float16_but_for_roundings_that_fall_on_the_edge(name, seed):
     """A number differs by one unit if an error of 1e-7 crosses its threshold: one in UNIT / 1e-7 or so, a step."""
     world = World(model="prme-g", storage="float16", seed=seed)

@@ -15,7 +15,7 @@ from gossiprec import simulate
 from gossiprec.data import load_split
 from gossiprec.data.reports import describe_interactions, top_jaccard
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 SEEDS = (1, 2, 3, 4, 5)
 NEGATIVES = 99
@@ -150,7 +150,6 @@ def attack_strength(out, scenario, **data):
 
 @pytest.mark.realdata
 @pytest.mark.parametrize("scenario", [GOSSIP, FEDAVG], ids=["gossip", "fedavg"])
-@pytest.mark.full
 def test_community_detection_is_about_as_strong_as_on_the_real_data(tmp_path, scenario):
     truth = attack_strength(tmp_path, scenario, name="movielens-100k", path=str(real("ml-100k")))
     drawn = attack_strength(tmp_path, scenario, name="synthetic")

@@ -146,7 +146,7 @@ def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(run, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_half_floats_have_servers_too():
     dataset = {**CITY["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 0}}
     sections = {**CITY, "dataset": dataset, "observers": []}

@@ -137,7 +137,7 @@ class Wrong(MODELS["biased-mf"]):
         return template_kernels(biased_mf.score, wrong_gradient)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_wrong_gradient_breaks_the_contract():
     with (
         registered_as(MODELS, Wrong) as name,
