@@ -1,13 +1,15 @@
 """Tiny scenarios that together use every registered name and every mechanism of a run.
 
-Each has 24 users and, once its kernels are compiled, runs in a few seconds. A scenario is plain data, complete in
+Each has 24 users and, once its kernels are compiled, runs in about a second. A scenario is plain data, complete in
 itself, so that two commits read the same text. Paths begin with :data:`INPUTS`, which stands for the folder of
-:func:`write_inputs`.
+:func:`write_inputs`. Some names are no part of a scenario: trackers watch a run (:data:`TRACKERS`), and methods of
+unlearning work on a finished one (:data:`COMMANDS`).
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -147,7 +149,7 @@ ATTACK_OPTIONS: dict[str, dict[str, Any]] = {
     "update-mia": {"pairs": 5},
 }
 RECOMMENDERS: dict[str, dict[str, Any]] = {
-    "bil": recommending("bil", model=GRU, random_items=10),
+    "bil": recommending("bil", model={**GRU, "max_length": 5}, random_items=10),
     "cl4fedrec": recommending("cl4fedrec", synthetic_users=10, synthetic_items=5, fit_steps=2),
     "correlation": recommending("correlation"),
     "fed-softmax": recommending("fed-softmax", model=GRU, local_items=20, local_negatives=5),
@@ -180,10 +182,20 @@ RECOMMENDERS: dict[str, dict[str, Any]] = {
 def _observed() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the scenarios of attacks."""
     yield "cda", gossip(observers=seen_by("cda", SINGLE, POOL, **{**CDA, "relevance": RULES}))
-    yield "cda-star", star(protocol={"client_model": "own"}, observers=[{**CDA, **CENTRE}])
+    yield (
+        "cda-star",
+        star(protocol={"client_model": "own"}, executor={"name": "fused"}, observers=[{**CDA, **CENTRE}]),
+    )
     yield "cda-updates", star(observers=[{**CDA, **CENTRE}])
-    yield "cda-reference", gossip(executor={"name": "reference"}, observers=[{**CDA, **SINGLE}])
-    yield "cda-batched", gossip(executor={"name": "batched"}, observers=[{**CDA, **SINGLE}])
+    for executor in ("reference", "batched"):
+        yield (
+            f"cda-{executor}",
+            gossip(
+                protocol={"wakes": 4},
+                executor={"name": executor},
+                observers=[{**CDA, **SINGLE, "relevance": RULES}],
+            ),
+        )
     yield (
         "cda-float16",
         gossip(executor={"name": "batched", "storage": "float16"}, observers=[{**CDA, **SINGLE}]),
@@ -206,7 +218,10 @@ def _observed() -> Iterator[tuple[str, dict[str, Any]]]:
     for attack, options in ATTACK_OPTIONS.items():
         yield attack, gossip(observers=seen_by(attack, SINGLE, POOL, **options))
     for attack in ("lira", "shadow-mia"):
-        yield attack, gossip(observers=seen_by(attack, POOL, pairs=5, models=2, rounds=2))
+        yield (
+            attack,
+            gossip(protocol={"wakes": 4}, observers=seen_by(attack, POOL, pairs=5, models=2, rounds=2)),
+        )
     yield (
         "update-mia-centre",
         star(model=MF, observers=seen_by("update-mia", CENTRE, pairs=5), coordinator={"sees": "updates"}),
@@ -240,7 +255,7 @@ def _networks() -> Iterator[tuple[str, dict[str, Any]]]:
     every_message = {"every": 1}
     yield (
         "pers-gossip",
-        gossip(protocol={"name": "pers-gossip", "view": {"size": 3, "refresh": every_message}}),
+        gossip(protocol={"name": "pers-gossip", "wakes": 8, "view": {"size": 3, "refresh": every_message}}),
     )
     yield "epidemic", gossip(protocol={"name": "epidemic", "wakes": 6})
     yield "push-pull", gossip(protocol={"name": "push-pull", "wakes": 6}, network=LATE)
@@ -356,7 +371,7 @@ def _policies() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"policy-{name}", gossip(policies=[{"name": name, **options}], observers=[{**CDA, **SINGLE}])
     yield "policy-virtual-nodes", gossip(policies=[{"name": "chunks", "pieces": 2, "virtual_nodes": True}])
     yield "policy-secure-neighbours", gossip(
-        protocol={"view": {"graph": {"family": "ring", "k": 4}}, "wake": {"law": "constant"}, "fanout": 4},
+        protocol={"wakes": 4, "view": {"graph": {"family": "ring", "k": 4}}, "wake": {"law": "constant"}, "fanout": 4},
         policies=[{"name": "secure-neighbours"}],
     )  # fmt: skip
     yield "policy-updates", star(
@@ -371,14 +386,14 @@ def _models() -> Iterator[tuple[str, dict[str, Any]]]:
         ("biased-mf", {}), ("mf", {"loss": "bpr"}), ("ncf", {"hidden": [8, 4]}), ("neumf", {"hidden": [8, 4]}),
         ("deepfm", {"hidden": [8, 4]}), ("two-tower", {}),
     ):  # fmt: skip
-        yield f"model-{name}", gossip(
-            protocol={"wakes": 4}, model={"name": name, "dim": 8, **options}, executor={"name": "auto"}
-        )  # fmt: skip
+        executor = {"name": "batched" if name in ("mf", "ncf") else "reference"}
+        model = {"name": name, "dim": 8, **options}
+        yield f"model-{name}", gossip(protocol={"wakes": 4}, model=model, executor=executor)
     yield "model-prme-g", gossip(
         dataset=CHECK_INS, model={"name": "prme-g", "dim": 8}, training={**SGD, "learning_rate": 0.05},
         observers=[{**CDA, **SINGLE}],
     )  # fmt: skip
-    yield "model-gru4rec", gossip(protocol={"wakes": 3}, model=GRU, executor={"name": "auto"})
+    yield "model-gru4rec", gossip(protocol={"wakes": 3}, model=GRU, executor={"name": "batched"})
     central_models: list[tuple[str, dict[str, Any]]] = [
         ("lightgcn", {"dim": 8}), ("sgl", {"dim": 8}), ("simgcl", {"dim": 8}), ("xsimgcl", {"dim": 8}),
         ("ease", {}), ("mult-vae", {"dim": 8, "hidden": 16}), ("gru4rec", {"dim": 8, "hidden": 8}),
@@ -462,12 +477,62 @@ def _reports() -> Iterator[tuple[str, dict[str, Any]]]:
     )
 
 
+def _resumed() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the scenarios of runs that are interrupted and resumed."""
+    checkpoint = {"every": 2}
+    yield "resumed", gossip(
+        network=LATE, churn={"sessions": AWAY, "messages": "held"}, checkpoint=checkpoint,
+        policies=[{"name": "dp-sgd", "epsilon": 100}],
+        evaluate={"every": 2, "metrics": RANKED, "keep": {"versions": "last"}},
+        observers=[*seen_by("cda", SINGLE, POOL, **CDA), *seen_by("loss-mia", SINGLE, pairs=5)],
+    )  # fmt: skip
+    yield "resumed-rounds", star(
+        protocol={"server": {"name": "adam"}}, policies=[{"name": "top-k", "share": 0.2}],
+        observers=[{**CDA, **CENTRE}], checkpoint=checkpoint,
+        evaluate={"every": 2, "metrics": RANKED, "keep_version": True},
+        attackers=[{"name": "shilling", "number": 3, "start": 2, "profile": "bandwagon", "items": 10}],
+    )  # fmt: skip
+    yield (
+        "resumed-central",
+        {
+            **central("gmf"),
+            "checkpoint": checkpoint,
+            "evaluate": {"every": 1, "metrics": ["val_recall@5", *RANKED], "keep_version": True},
+        },
+    )
+
+
 SCENARIOS: dict[str, dict[str, Any]] = dict(
     entry
-    for family in (_observed, _networks, _rounds, _policies, _models, _data, _reports)
+    for family in (_observed, _networks, _rounds, _policies, _models, _data, _reports, _resumed)
     for entry in family()
 )
 """The scenarios by name, as plain data."""
+TRACKERS = {"cda": ["tensorboard"], "cda-updates": ["mlflow"]}
+"""Trackers of the runs of some scenarios."""
+INTERRUPTED = {"resumed": 4.0, "resumed-rounds": 3.0, "resumed-central": 2.0}
+"""Virtual time at which the runs of some scenarios are interrupted at a report and resumed."""
+METHODS = ("cfru", "fine-tune", "fru", "retrain")
+COMMANDS: dict[str, list[list[str]]] = {
+    "rule-mean": [
+        ["unlearn", "rule-mean/run", "--without-node", "3", "-k", "5", "--json", "--quiet"]
+        + [word for method in METHODS for word in ("--method", method)],
+    ],
+    "receive": [
+        ["unlearn", "receive/run", "--without-node", "3", "-k", "5", "--json", "--quiet"],
+        ["counterfactual", "receive/run", "--without-node", "3", "--out", "receive/without", "--json", "--quiet"],
+        ["influence", "receive/run", "receive/without", "-k", "5", "--json", "--quiet"],
+        ["observe", "receive/run", "--observers", f"{INPUTS}/seen.yaml", "--json", "--quiet"],
+    ],
+    "kept-versions": [
+        ["observe", "kept-versions/run", "--observers", f"{INPUTS}/seen.yaml", "--stored", "--json", "--quiet"]
+    ],
+    "ledger": [
+        ["epsilon", "ledger/run", "--json", "--quiet"],
+        ["audit", "ledger/run", "--updates", "2", "--canaries", "2", "--json", "--quiet"],
+    ],
+}  # fmt: skip
+"""Commands on the finished runs of some scenarios. The run of NAME is in the folder ``NAME/run``."""
 
 
 def write_inputs(folder: Path) -> None:
@@ -483,6 +548,11 @@ def write_inputs(folder: Path) -> None:
     _write_films(folder, rows)
     _write_places(folder, rows, draws)
     _write_sessions(folder)
+    seen = {
+        "observers": seen_by("entropy-mia", SINGLE, community_size=5),
+        "evaluate": {"metrics": ["recall@10"]},
+    }
+    (folder / "seen.yaml").write_text(json.dumps(seen))
     words = sorted({word for item in range(N_ITEMS) for word in _title(item).lower().split()})
     vectors = draws.normal(size=(len(words), 4)).round(3)
     lines = [f"{word} {' '.join(map(str, vector))}" for word, vector in zip(words, vectors, strict=True)]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-BEFORE = "323b822"
-"""The commit before the interfaces of models, attacks, messages and measures were redesigned."""
+BEFORE = "c7f803f2"
+"""The last commit before the redesign."""
 
 
 def git(*words: str | Path) -> str:
@@ -35,17 +35,36 @@ def checkout(commit: str) -> Iterator[Path]:
             git("worktree", "remove", "--force", tree)
 
 
-def command(tree: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line of a tree; its compiled kernels are in the folder of its sources."""
+def run_python(
+    tree: Path, *words: str | Path, folder: Path | None = None, show: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with the package of a tree; its compiled kernels are in the folder of its sources.
+
+    Parameters
+    ----------
+    tree : Path
+    *words : str or Path
+        Arguments of Python.
+    folder : Path, optional
+        Working folder; the tree if not given.
+    show : bool
+        Whether the output appears on this process's own stderr, instead of being returned.
+    """
     environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
     return subprocess.run(
-        [sys.executable, "-m", "gossiprec", *map(str, words)],
-        cwd=tree,
+        [sys.executable, *map(str, words)],
+        cwd=folder or tree,
         env={**environment, "PYTHONPATH": str(tree)},
-        capture_output=True,
+        stdout=sys.stderr if show else subprocess.PIPE,
+        stderr=None if show else subprocess.PIPE,
         text=True,
         check=False,
     )
+
+
+def command(tree: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line of a tree."""
+    return run_python(tree, "-m", "gossiprec", *words)
 
 
 def simulate(tree: Path, scenario: Path, out: Path, changes: Sequence[str] = ()) -> dict[str, Any]:

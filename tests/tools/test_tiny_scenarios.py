@@ -1,4 +1,4 @@
-"""The tiny scenarios of the benchmarks: each is valid, and together they use every registered name."""
+"""The tiny scenarios of the benchmarks: each is valid, and with the commands they use every registered name."""
 
 import importlib
 import json
@@ -12,8 +12,6 @@ from gossiprec.scenario import load_scenario
 from gossiprec.scenario.registries import KINDS, get_registry
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-WITHOUT_A_SCENARIO = {"trackers", "unlearners", "measures"}
-"""Kinds that no scenario names: options of commands, and measures, which are parts of metrics."""
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +33,18 @@ def words_of(plain):
         yield from words_of(part)
 
 
-def test_every_registered_name_is_in_a_tiny_scenario(tiny):
-    words = set(words_of(list(tiny.SCENARIOS.values())))
-    missing = {kind: set(get_registry(kind)) - words for kind in KINDS if kind not in WITHOUT_A_SCENARIO}
-    metrics = {word for plain in tiny.SCENARIOS.values() for word in plain["evaluate"]["metrics"]}
-    missing["measures"] = set(get_registry("measures")) - set(map(measure_name, metrics))
+def test_every_registered_name_of_all_kinds_is_used(tiny):
+    scenarios = list(tiny.SCENARIOS.values())
+    words = set(words_of([scenarios, tiny.TRACKERS, tiny.COMMANDS]))
+    words.update(measure_name(metric) for plain in scenarios for metric in plain["evaluate"]["metrics"])
+    missing = {kind: set(get_registry(kind)) - words for kind in KINDS}
+    assert len(missing) == 17
     assert {kind: names for kind, names in missing.items() if names} == {}
+
+
+def test_trackers_interruptions_and_commands_belong_to_scenarios(tiny):
+    assert {*tiny.TRACKERS, *tiny.INTERRUPTED, *tiny.COMMANDS} <= set(tiny.SCENARIOS)
+    assert all(f"{name}/run" in words for name, commands in tiny.COMMANDS.items() for words in commands)
 
 
 @pytest.mark.slow
