@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
@@ -32,6 +33,8 @@ def compare(old: Path, new: Path) -> dict[str, str]:
     found |= dict.fromkeys(before.keys() - after.keys(), "only before")
     for name in before.keys() & after.keys():
         difference = DIFFERENCES.get(Path(name).suffix, text_difference)
+        if difference is not log_difference and filecmp.cmp(before[name], after[name], shallow=False):
+            continue
         try:
             found[name] = difference(before[name], after[name])
         except Exception as error:  # a file that cannot be read is a difference, too

@@ -15,6 +15,7 @@ the same machine only: others may round sums differently. Each tree uses the ker
 from __future__ import annotations
 
 import argparse
+import copy
 import functools
 import hashlib
 import json
@@ -42,13 +43,17 @@ def large_scenario(commit: str, name: str) -> dict[str, Any]:
     base, changes = WORLDS[name]
     files = git("ls-tree", "-r", "--name-only", "--full-tree", commit, "scenarios/").splitlines()
     (file,) = (file for file in files if Path(file).stem == base)
-    plain: dict[str, Any] = yaml.safe_load(git("show", f"{commit}:{file}"))
+    return changed(yaml.safe_load(git("show", f"{commit}:{file}")), changes)
+
+
+def changed(plain: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a scenario after changes by key path, which may share parts with other changes."""
     for path, value in changes.items():
         *way, last = path.split(".")
         holder: Any = plain
         for key in way:
             holder = holder[int(key) if isinstance(holder, list) else key]
-        holder[last] = value
+        holder[last] = copy.deepcopy(value)
     return plain
 
 
@@ -79,12 +84,12 @@ def plan_text(commit: str, name: str) -> str:
     return json.dumps(plan, indent=1).replace(INPUTS, "inputs")
 
 
-def lacking(commit: str, folder: Path, name: str) -> str | None:
-    """Return why a folder has no old result of a scenario, or None."""
+def lacking(text: str, folder: Path, name: str) -> str | None:
+    """Return why a folder has no result of a plan, or None."""
     plan, run = folder / f"{name}.json", folder / name / "run" / "manifest.json"
     if not (folder / f"{name}.seconds").exists() or not run.exists():
         return f"{folder / name} is missing or not complete"
-    if plan.read_text() != (text := plan_text(commit, name)):
+    if plan.read_text() != text:
         return f"{plan} is of another commit or scenario"
     if (found := json.loads(run.read_text())["git_commit"]) != (sha := json.loads(text)["commit"]):
         return f"{run} is of {found}; wanted: {sha}"
@@ -152,11 +157,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gossiprec-bytes-") as folder:
         new = Path(folder, "new")
         old = (options.old or options.keep or Path(folder, "old")).resolve()
-        why = {name: lacking(options.commit, old, name) for name in options.only}
+        plans = {name: plan_text(options.commit, name) for name in options.only}
+        why = {name: lacking(text, old, name) for name, text in plans.items()}
         missing = [name for name, reason in why.items() if reason]
         if missing and options.old:
             sys.exit(f"{why[missing[0]]}; make it: --keep {old}")
-        plans = {name: plan_text(options.commit, name) for name in options.only}
         if missing:
             with checkout(options.commit) as tree:
                 make_results(tree, old, {name: plans[name] for name in missing})

@@ -24,18 +24,18 @@ TABLES = ("metrics_by_user.parquet", "lists.parquet")
 
 @pytest.fixture(scope="module")
 def modules():
-    names = ("tiny_scenarios", "differences")
+    names = ("tiny_scenarios", "differences", "same_bytes")
     sys.path.insert(0, str(BENCHMARKS))
     yield [importlib.import_module(name) for name in names]
     sys.path.remove(str(BENCHMARKS))
-    for name in names:
-        sys.modules.pop(name)
+    for file in BENCHMARKS.glob("*.py"):
+        sys.modules.pop(file.stem, None)
 
 
 @pytest.fixture(scope="module")
 def run(modules, tmp_path_factory):
     """Return the directory of a run that writes a file of each kind."""
-    tiny, _ = modules
+    tiny = modules[0]
     pytest.importorskip("tensorboard")
     folder = tmp_path_factory.mktemp("made")
     tiny.write_inputs(folder)
@@ -62,6 +62,14 @@ def found(modules, run, copied):
 
 def test_a_copy_has_no_difference(found):
     assert found() == {}
+
+
+def test_a_later_change_does_not_reach_into_a_part_that_scenarios_share(modules):
+    part = {"name": "fedavg"}
+    changes = {"a": part, "a.user_table": "averaged", "b": part}
+    found = modules[2].changed({}, changes)
+    assert found == {"a": {"name": "fedavg", "user_table": "averaged"}, "b": part}
+    assert part == {"name": "fedavg"}
 
 
 def test_the_run_has_each_kind_of_file(modules, run):
