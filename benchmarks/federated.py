@@ -52,6 +52,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import federated_scenarios as scenarios
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -71,35 +72,9 @@ from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
 from gossiprec.scenario import Scenario, load_scenario
 
-PASSES, SLICE, NAIVE = 5, 256, 48
-ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}
-YELP = {"users": 5224, "items": 7690, "interactions": 123_024}
+NAIVE = 48
 LARGE = {"users": 22_000, "items": 12_000, "interactions": 440_000}
 SMALL = {"users": 1000, "items": 1000, "interactions": 20_000}
-ADAM = {"optimizer": "adam", "learning_rate": 0.001, "local_epochs": PASSES}
-ONE_STEP = {"optimizer": "sgd", "learning_rate": 0.001, "local_epochs": 1}
-
-
-def world(
-    data: Mapping[str, int], training: Mapping[str, Any], merge: str, slices: int, threads: int,
-    recommender: Mapping[str, Any] | None = None, name: str = "ncf", **model: Any,
-) -> Scenario:  # fmt: skip
-    """Return the scenario: some slices of clients, evaluated once at the end with lists of 100 items."""
-    return load_scenario(
-        {
-            "name": "federated",
-            "dataset": {"name": "synthetic", **data, "split": {"name": "leave_last_k", "test": 1}},
-            "model": {"name": name, **model},
-            "training": {"batch_size": "full", **training},
-            "protocol": {
-                "name": "fedavg", "rounds": slices, "participation": SLICE / data["users"], "client_model": "none",
-                "merge": merge,
-            },
-            "recommender": recommender,
-            "evaluate": {"every": slices, "metrics": ["hr@10"]},
-            "executor": {"name": "fused", "threads": threads},
-        }
-    )  # fmt: skip
 
 
 def naive(prepared: PreparedRun, extras: Extras | None = None, *, touched: bool = False) -> int:
@@ -156,7 +131,7 @@ def bare(prepared: PreparedRun, slices: int, threads: int, extras: Extras | None
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
     store.attach_extras(0, extras or {})
     trainer = make_analytic_trainer(work, store)
-    nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
+    nodes = np.random.default_rng(1).permutation(n_users)[: slices * scenarios.SLICE].tolist()
 
     def train(part: int) -> None:
         for _ in trainer.train([TrainingTask(node, 0, node, 0) for node in nodes[part::threads]]):
@@ -184,8 +159,7 @@ def summary_of(scenario: Scenario, folder: Path) -> dict[str, Any]:
 
 def passes(options: argparse.Namespace, folder: Path) -> float:
     """Measure passes of Adam; return the passes per second."""
-    ncf: dict[str, Any] = {"dim": 32, "hidden": [64, 32, 16]}
-    scenario = world(ML_1M, ADAM, "touched-mean", options.slices, options.threads, **ncf)
+    scenario = load_scenario(scenarios.passes(options.slices, options.threads))
     prepared = prepare(scenario)
     bare(prepared, 1, options.threads)
     found: dict[str, list[float]] = {"naive": [], "emulator": [], "bare": [], "share": []}
@@ -214,9 +188,7 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
 
 def contributed(options: argparse.Namespace) -> None:
     """Measure the clients of PDC-FRS."""
-    ncf: dict[str, Any] = {"dim": 32, "hidden": [32, 16, 8]}
-    pdc = {"name": "pdc-frs", "similarity": {"name": "co-occurrence", "public_users": 0.1}, "epsilon": 20}
-    prepared = prepare(world(ML_1M, ADAM, "touched-mean", 2, options.threads, pdc, **ncf))
+    prepared = prepare(load_scenario(scenarios.contributed(2, options.threads)))
     work, between = prepared.executor.work, prepared.coordinator_hook
     assert between is not None
     version = prepared.executor.store.load(np.zeros(1, np.int64))[0, work.layout.merged]
@@ -225,7 +197,9 @@ def contributed(options: argparse.Namespace) -> None:
     answers = ClientAnswers(
         nobody, Inbox(np.zeros((0, len(version)), np.float32), nobody, np.zeros(0), deltas=[])
     )
-    extras = between.step(version, answers, RoundContext(work.seed, 0, ML_1M["users"], work.layout))[1]
+    extras = between.step(
+        version, answers, RoundContext(work.seed, 0, scenarios.ML_1M["users"], work.layout)
+    )[1]
     bare(prepared, 1, options.threads, extras)
     found: dict[str, list[float]] = {"naive": [], "local": []}
     for number in range(options.rounds):
@@ -242,9 +216,8 @@ def contributed(options: argparse.Namespace) -> None:
 
 def pairs(options: argparse.Namespace) -> None:
     """Measure clients that learn from pairs."""
-    adam = {"optimizer": "adam", "learning_rate": 0.05, "negatives": 1}
-    prepared = prepare(world(YELP, adam, "mean", 2, options.threads, {"name": "fedgnn"}, "lightgcn", dim=64))
-    n_slices = YELP["users"] // SLICE
+    prepared = prepare(load_scenario(scenarios.pairs(2, options.threads)))
+    n_slices = scenarios.YELP["users"] // scenarios.SLICE
     bare(prepared, 1, options.threads)
     found: dict[str, list[float]] = {"naive": [], "touched": [], "local": []}
     for number in range(options.rounds):
@@ -271,8 +244,7 @@ def sequences(options: argparse.Namespace, folder: Path) -> None:
 
 def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
     """Measure clients of one gradient step."""
-    ncf: dict[str, Any] = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
-    scenario = world(ML_1M, ONE_STEP, "sum", 10 * options.slices, options.threads, **ncf)
+    scenario = load_scenario(scenarios.one_step(10 * options.slices, options.threads))
     rates = []
     for number in range(options.rounds):
         say(f"one step, round {number + 1} of {options.rounds}")
@@ -289,7 +261,8 @@ def large(options: argparse.Namespace, folder: Path) -> None:
     for number in range(options.rounds):
         for name, data in (("small", SMALL), ("large", LARGE)):
             say(f"{name}, round {number + 1} of {options.rounds}")
-            summary = summary_of(world(data, ADAM, "touched-mean", 60, options.threads, **ncf), folder)
+            scenario = scenarios.federated(data, scenarios.ADAM, "touched-mean", 60, options.threads, **ncf)
+            summary = summary_of(load_scenario(scenario), folder)
             spent = sum(summary["seconds"][part] for part in ("compute", "control", "plan", "bookkeeping"))
             found[name].append(spent / summary["node_updates"])
     ratios = [large / small for small, large in zip(found["small"], found["large"], strict=True)]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from common import emit, median, rate, say
+from federated_scenarios import CLUSTERS, SEQUENCE_SLICE, sequences
 from torch import Tensor
 from torch.nn import GRU, Embedding, Linear, Module
 from torch.nn.functional import cross_entropy
@@ -31,8 +32,7 @@ from gossiprec.rules.aggregators.mean import Mean
 from gossiprec.rules.servers.adam import AdamServer
 from gossiprec.scenario import Scenario, load_scenario
 
-BEAUTY = {"users": 22_363, "items": 12_101, "interactions": 198_502}
-SLICE, WAVES, NAIVE, CLUSTERS = 16, 30, 48, 25
+SLICE, WAVES, NAIVE = SEQUENCE_SLICE, 30, 48
 METRICS = ["recall@10"]
 PHASES = {
     "uploading": (ClientTrainer, "with_user_uploads"),
@@ -49,21 +49,7 @@ PHASES = {
 
 def world(rounds: int, threads: int) -> Scenario:
     """Return the scenario of the paper's size, evaluated once at the end."""
-    return load_scenario(
-        {
-            "name": "sequences",
-            "dataset": {"name": "synthetic", **BEAUTY, "split": {"name": "leave_last_k", "test": 1}},
-            "model": {"name": "gru4rec", "loss": "sampled"},
-            "recommender": {"name": "fedcl", "clusters": CLUSTERS},
-            "training": {"optimizer": "sgd", "learning_rate": 1.0, "batch_size": "full"},
-            "protocol": {
-                "name": "fedavg", "rounds": rounds, "participation": SLICE / BEAUTY["users"], "client_model": "none",
-                "upload": "gradients", "merge": "mean", "server": {"name": "adam", "learning_rate": 0.001},
-            },
-            "evaluate": {"every": rounds, "metrics": METRICS},
-            "executor": {"name": "fused", "threads": threads},
-        }
-    )  # fmt: skip
+    return load_scenario(sequences(rounds, threads))
 
 
 class History(NamedTuple):
