@@ -128,7 +128,7 @@ def run_tests(tree: Path, arguments: Sequence[str]) -> tuple[int, list[str]]:
     command = [sys.executable, "-m", "pytest", *arguments, *OPTIONS]
     done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, check=False)
     failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.M)
-    if done.returncode not in (0, 1, NO_TESTS):
+    if done.returncode not in (0, NO_TESTS) and not failed:
         print(done.stdout[-2000:], done.stderr[-2000:], sep="\n", file=sys.stderr, flush=True)
     return done.returncode, failed
 
@@ -180,9 +180,9 @@ def likeness(test: str, file: str) -> int:
 
 
 def line_about(fault: Fault, status: int, failed: list[str]) -> dict[str, Any]:
-    """Return the line about a fault; a status above 1 says that pytest could not collect or ended."""
+    """Return the line about a fault, with pytest's status if it ended before any test failed."""
     line = {"name": fault.name, "kind": fault.kind, "found": status != 0, "tests": failed}
-    return line | ({"status": status} if status > 1 or status < 0 else {})
+    return line | ({"status": status} if status != 0 and not failed else {})
 
 
 def print_table(lines: Sequence[dict[str, Any]]) -> None:
