@@ -165,13 +165,34 @@ def try_group(tree: Path, faults: Sequence[Fault], arguments: Sequence[str]) -> 
         yield line_about(faults[0], status, failed)
     else:
         print(f"  {len(failed)} tests fail with {len(faults)} faults", file=sys.stderr, flush=True)
-        alone = [text for text in arguments if not text.startswith("tests")]
-        for fault in faults:
-            near = sorted(failed, key=lambda test: -likeness(test, fault.file))
-            lines = [*try_group(tree, [fault], [*alone, "-x", *near])] if status == 1 else []
-            if not lines or lines[0].get("status") == UNKNOWN_TESTS:
-                lines = [*try_group(tree, [fault], arguments)]
-            yield from lines
+        complete = status == 1 and all("::" in test for test in failed)
+        lines = [try_alone(tree, fault, arguments, failed, complete=complete) for fault in faults]
+        yield from (line for line in lines if line is not None)
+        left = [fault for fault, line in zip(faults, lines, strict=True) if line is None]
+        if len(left) == len(faults):
+            raise RuntimeError(
+                f"none of these faults alone ends the tests: {', '.join(f.name for f in left)}"
+            )
+        if left:
+            yield from try_group(tree, left, arguments)
+
+
+def try_alone(
+    tree: Path, fault: Fault, arguments: Sequence[str], failed: Sequence[str], *, complete: bool
+) -> dict[str, Any] | None:
+    """Plant a fault alone for tests that failed, and return the line about it.
+
+    None if no test fails, but not all tests ran: a file could not be collected, or the process ended.
+    """
+    near = sorted(failed, key=lambda test: -likeness(test, fault.file))
+    with planted(tree, [fault]):
+        options = [text for text in arguments if not text.startswith("tests")]
+        status, found = run_tests(tree, [*options, "-x", *near])
+    if status in (0, NO_TESTS):
+        return line_about(fault, 0, []) if complete else None
+    if status == UNKNOWN_TESTS:
+        raise RuntimeError(f"pytest finds none of {', '.join(near)}")
+    return line_about(fault, status, found)
 
 
 def likeness(test: str, file: str) -> int:
