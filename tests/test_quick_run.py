@@ -1,4 +1,4 @@
-"""The quick run (``pytest -m "not slow"``) has a test of every package."""
+"""The fast suite (``pytest --suite fast``) has a test of every package."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ import pytest
 from tests.slow import slow_except_first
 
 ROOT = Path(__file__).resolve().parents[1]
+SLOW = re.compile(r"pytest\.mark\.(slow|full)\b")
 IMPORT = re.compile(r"^\s*from ((?:gossiprec|analysis)[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 def has_quick_test(source: str) -> bool:
-    """Return whether a test file has a test, or a parameter of one, that is not marked slow."""
-    if "mark.slow" not in source:
+    """Return whether a test file has a test, or a parameter of one, that the fast suite runs."""
+    if not SLOW.search(source):
         return "def test_" in source
     statements = ast.parse(source).body
     if any(
         isinstance(statement, ast.Assign)
         and ast.unparse(statement.targets[0]) == "pytestmark"
-        and "mark.slow" in ast.unparse(statement.value)
+        and SLOW.search(ast.unparse(statement.value))
         for statement in statements
     ):
         return False
     return any(
         isinstance(statement, ast.FunctionDef)
         and statement.name.startswith("test_")
-        and not any(ast.unparse(decorator) == "pytest.mark.slow" for decorator in statement.decorator_list)
+        and not any(SLOW.fullmatch(ast.unparse(decorator)) for decorator in statement.decorator_list)
         for statement in statements
     )
 
@@ -74,16 +75,17 @@ def test_every_package_has_a_quick_test():
 
 IMPORTS = "from gossiprec.models import MODELS\n"
 QUICK = "def test_it():\n    pass\n"
-SLOW = f"@pytest.mark.slow\n{QUICK}"
+SLOW_TEST = f"@pytest.mark.slow\n{QUICK}"
 
 
 @pytest.mark.parametrize(
     ("source", "missing"),
     [
         (IMPORTS + QUICK, []),
-        (IMPORTS + SLOW, ["gossiprec.models"]),
-        (IMPORTS + SLOW + QUICK, []),
+        (IMPORTS + SLOW_TEST, ["gossiprec.models"]),
+        (IMPORTS + SLOW_TEST + QUICK, []),
         (f"{IMPORTS}pytestmark = pytest.mark.slow\n{QUICK}", ["gossiprec.models"]),
+        (f"{IMPORTS}@pytest.mark.full\n{QUICK}", ["gossiprec.models"]),
         (IMPORTS, ["gossiprec.models"]),
         ("from gossiprec.modes import MODES\n" + QUICK, ["gossiprec.models"]),
         ("from gossiprec import models\n" + QUICK, []),
