@@ -113,9 +113,9 @@ def everyone_trains(n_nodes, times=1):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", list(MODELS))
-@pytest.mark.cases(3)
+@pytest.mark.cases(100)
 def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
-    @settings(max_examples=10, deadline=None, derandomize=True)
+    @settings(max_examples=settings.default.max_examples // 10, deadline=None, derandomize=True)
     @given(worlds(model))
     def agree(world):
         expected = run_waves(make_executor("reference", world.workload()), world.waves())
