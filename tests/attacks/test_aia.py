@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from gossiprec.adversaries.attacks import aia
 from gossiprec.adversaries.attacks.aia import (
     AIA,
     AIAOptions,
@@ -103,6 +104,20 @@ def test_an_adversarys_ranking_does_not_depend_on_the_others():
     assert both.adversaries.tolist() == [1, 4]
     assert both.scores[1].tobytes() == alone.scores[0].tobytes()
     assert both.scores[0].tobytes() != both.scores[1].tobytes()
+
+
+def test_each_adversary_has_random_draws_of_its_own(monkeypatch):
+    drawn, features = [], aia.shadow_features
+
+    def noted(*arguments, draw, **options):
+        drawn.append(draw.bit_generator.state["state"])
+        return features(*arguments, draw=draw, **options)
+
+    monkeypatch.setattr(aia, "shadow_features", noted)
+    world = make_world(coordinator=N_USERS)
+    shown(world, drawn_rows(world), rounds(), adversaries=(1, 4))
+    one, other = map(str, drawn)
+    assert one != other
 
 
 def test_drawn_adversaries_depend_on_the_seed_and_a_client_not_heard_of_has_no_score():

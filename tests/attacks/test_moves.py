@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.adversaries.attacks import MOVE_MEASURES, ItemSets
-from gossiprec.adversaries.attacks.reconstruction import MovedItems, estimate_moves
+from gossiprec.adversaries.attacks.reconstruction import MOST_ITEMS, MovedItems, estimate_moves
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
@@ -40,6 +40,14 @@ def stepped(moves, negatives, n_items=12, dim=16) -> tuple[F32, F32]:
 def test_one_step_of_gradient_descent_reveals_all_moves_and_their_direction():
     before, after = estimate_moves(MovedItems.of(*stepped(WALK, [7, 8, 9, 10])))
     assert sorted(zip(before.tolist(), after.tolist(), strict=True)) == sorted(WALK)
+
+
+def test_of_an_update_that_moves_many_items_those_that_moved_furthest_are_kept():
+    changes = np.zeros((MOST_ITEMS + 3, 2), np.float32)
+    changes[:-1, 1] = np.arange(1, MOST_ITEMS + 3)
+    moved = MovedItems.of(np.ones_like(changes), changes)
+    assert moved.items.tolist() == list(range(2, MOST_ITEMS + 2))
+    assert moved.changes[0].tolist() == [0, 3]
 
 
 def test_an_update_that_moves_at_most_one_item_reveals_no_move():

@@ -156,6 +156,11 @@ def test_short_options_are_overrides(capsys, tmp_path):
     assert run.scenario["executor"]["name"] == "fused"
 
 
+def test_seed_zero_is_a_seed(capsys, tmp_path):
+    _, run = quick(capsys, tmp_path, "--seed", "0", "--set", "seed=3")
+    assert run.scenario["seed"] == 0
+
+
 def test_a_run_goes_to_a_folder_named_after_scenario_and_seed(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert invoke(capsys, "simulate", SMOKE, *QUICK, "--seed", "4")[0] == 0

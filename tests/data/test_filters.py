@@ -81,6 +81,13 @@ def test_users_are_counted_by_the_different_items_that_they_have_left(tmp_path):
     assert (found.user_names, found.item_names) == (("4",), ("30", "50"))
 
 
+def test_users_need_the_larger_of_both_bounds_and_items_their_own():
+    data = interactions([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)])
+    found = apply_filters(data, FilterOptions(min_interactions=2, min_items=3))
+    assert (found.n_users, found.n_items) == (2, 3)
+    assert found.items.tolist() == [0, 1, 2, 0, 1, 2]
+
+
 def test_texts_and_places_go_with_their_items():
     data = replace(
         interactions([(0, 2), (1, 0), (1, 3)]),

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import EvaluateOptions, Scenario, load_scenario
+from gossiprec.scenario.network import PeriodicSessions
 
 positive = st.floats(1e-12, 1e12)
 below_one = st.just(0.0) | st.floats(1e-12, 1, exclude_max=True)
@@ -39,12 +40,16 @@ observer = st.fixed_dictionaries(
         "relevance": st.one_of(st.text(), st.lists(st.text(), max_size=3)),
     },
 )
+CHARACTERS = st.characters(exclude_categories=["Cc", "Cs"])
+"""Control characters are refused in names and paths."""
 gossip = st.fixed_dictionaries(
     {"name": st.just("rand-gossip")},
     optional={
         "fanout": st.integers(1, 3),
         "wake": st.fixed_dictionaries({"law": st.just("exponential"), "mean": positive}),
-        "view": some(size=st.integers(3, 99), refresh=refresh, graph=st.one_of(st.none(), st.text())),
+        "view": some(
+            size=st.integers(3, 99), refresh=refresh, graph=st.one_of(st.none(), st.text(CHARACTERS))
+        ),
     },
 )
 fedavg = st.fixed_dictionaries(
@@ -54,7 +59,11 @@ scenarios = st.fixed_dictionaries(
     {
         "name": st.from_regex(r"\A[A-Za-z0-9]{1,9}([._-][A-Za-z0-9]{1,9}){0,3}\Z"),
         "dataset": st.fixed_dictionaries(
-            {"name": st.just("movielens-100k"), "path": st.text(), "split": st.just({"name": "published"})},
+            {
+                "name": st.just("movielens-100k"),
+                "path": st.text(CHARACTERS),
+                "split": st.just({"name": "published"}),
+            },
             optional={"limit_users": st.one_of(st.none(), st.integers(2, 10**6))},
         ),
         "model": st.sampled_from([{"name": "gmf", "dim": 4}, {"name": "ncf"}]),
@@ -187,3 +196,12 @@ def test_with_changes_a_copy_and_keeps_its_source(load, minimal):
 def test_with_refuses_what_a_file_could_not_say(load, minimal, change, expected):
     with pytest.raises(ScenarioError, match=expected):
         load(minimal).with_(**change)
+
+
+@pytest.mark.parametrize(("until", "jitter"), [(3, 1.0), (21, 2.0)])
+def test_nodes_shifted_by_the_jitter_cannot_leave_before_they_came(until, jitter):
+    """Two hours offline, and four hours online."""
+    day = {"period": 24, "offline_from": 1, "offline_until": until}
+    PeriodicSessions(**day, jitter=0.99 * jitter)
+    with pytest.raises(ValidationError, match="expected less than half of the time offline"):
+        PeriodicSessions(**day, jitter=jitter)

@@ -164,6 +164,14 @@ def test_rows_without_a_server_move_by_their_client_s_share():
     assert table.rows.tolist() == [[0, 0], [0, 0], [1, 2]]
 
 
+def test_both_answers_of_a_client_in_a_round_move_its_row():
+    table = AveragedRows(2, 2, None)
+    told = np.array([[4.0, 8.0], [8.0, 0.0]], np.float32)
+    inbox = Inbox(np.zeros((2, 1)), np.arange(2), np.array([1.0, 3.0]))
+    table.step(ClientAnswers(np.array([1, 1]), inbox, told), RoundContext(1, 1, 2, LAYOUT))
+    assert table.rows.tolist() == [[0, 0], [7, 2]]
+
+
 def test_whole_models_are_refused():
     server = make_server({"name": "adam", "step_per": "answer"})
     version = np.zeros(7, np.float32)
