@@ -19,7 +19,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: help setup demo check test test-all test-fast clean
+.PHONY: help setup demo test test-all test-fast clean check types gate everything
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -29,16 +29,25 @@ setup: $(VENV)/installed
 demo: $(VENV)/installed
 	$(BIN)/gossiprec simulate scenarios/rand_gossip.yaml --overwrite
 
+# Types take a minute of one core; tests run meanwhile.
+test: check
+	@$(MAKE) --no-print-directory -j2 types gate
+
+test-all: check
+	@$(MAKE) --no-print-directory -j2 types everything
+
 check: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check
+types: $(VENV)/installed-dev
+	$(BIN)/mypy
+
+gate: $(VENV)/installed-dev
 	$(PYTEST) --suite gate
 
-test-all: check
+everything: $(VENV)/installed-dev
 	$(PYTEST) --suite all
 
 test-fast: $(VENV)/installed-dev

@@ -10,6 +10,7 @@ from pathlib import Path
 
 # Compiled kernels, bytecode and what else is cached is kept in the checkout, not in the user's folders.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).resolve().parents[1] / ".cache")
+os.environ["MPLCONFIGDIR"] = os.environ["XDG_CACHE_HOME"]
 os.environ.pop("NUMBA_CACHE_DIR", None)
 
 # Workers fill the cores. If torch and BLAS divide products of small matrices among threads that wait for each other,

@@ -32,7 +32,7 @@ def test_there_is_a_check_of_every_kind_of_plugin_and_the_page_tells_of_it(kind)
     assert f"`{name}`" in PAGE
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_checks_need_nothing_that_is_not_installed_with_gossiprec():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
