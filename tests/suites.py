@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-CASES = {"gate": 10, "fast": 3}
+CASES = {"gate": 10, "fast": 2}
 """Suite: how many cases of a test with parameters it runs, spread evenly. The marker ``cases`` says another number for
 the gate. The fast suite chooses among the cases of the gate."""
 EXAMPLES = {"fast": 10, "gate": 25, "all": 100}

@@ -33,7 +33,7 @@ def test_each_suite_leaves_out_its_markers():
 
 
 @pytest.mark.parametrize(
-    ("suite", "cases"), [("fast", [0, 9, 22]), ("gate", [0, 2, 4, 7, 9, 12, 14, 17, 19, 22])]
+    ("suite", "cases"), [("fast", [0, 22]), ("gate", [0, 2, 4, 7, 9, 12, 14, 17, 19, 22])]
 )
 def test_a_suite_runs_cases_spread_evenly(suite, cases):
     items = [Test("single"), *(Test(f"family[{case}-[x]]") for case in range(23)), Test("single2")]
@@ -52,7 +52,7 @@ def test_cases_are_chosen_among_those_that_are_not_left_out():
 
 
 @pytest.mark.parametrize(
-    ("cases", "gate", "fast"), [(1, [0], [0]), (2, [0, 29], [0, 29]), (1000, list(range(30)), [0, 14, 29])]
+    ("cases", "gate", "fast"), [(1, [0], [0]), (2, [0, 29], [0, 29]), (1000, list(range(30)), [0, 29])]
 )
 def test_a_test_says_how_many_cases_the_gate_runs(cases, gate, fast):
     items = [Test(f"family[{case}]", cases=cases) for case in range(30)]

@@ -65,6 +65,7 @@ def test_two_devices_are_not_mixed():
 @pytest.mark.parametrize("treated", slow_except_first(TREATED))
 @pytest.mark.parametrize("model", list(MODELS))
 @pytest.mark.cases(1)
+@pytest.mark.slow
 def test_models_train_and_score_on_the_device(model, treated, stays):
     world = World(model=model, **treated)
     work = world.workload()

@@ -67,6 +67,7 @@ def told(part):
     ids=told,
 )
 @pytest.mark.cases(3)
+@pytest.mark.slow
 def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(name, options):
     check_attack(name, options, every_executor=options in CASES.get(name, [{}])[:1])
 

@@ -102,6 +102,7 @@ def test_run_again_from_its_start_it_makes_them_too(changed, tmp_path):
 
 @pytest.mark.parametrize("kind", slow_except_first(["updates", "central", "batched", "reference", *RUNS]))
 @pytest.mark.cases(1)
+@pytest.mark.slow
 def test_every_trainer_follows(kind, tmp_path):
     sections = {**RUNS.get(kind, {"executor": {"name": kind}}), "network": {}}
     nodes = [12] if kind == "central" else range(12)

@@ -124,6 +124,7 @@ def informants(observer):
 
 @pytest.mark.parametrize("world", slow_except_first(WORLDS))
 @pytest.mark.cases(2)
+@pytest.mark.slow
 def test_the_emulator_agrees_with_a_plain_simulation_at_every_tick(world, tmp_path):
     run = simulate(scenario(world), out=tmp_path / "run")
     prepared = carried_out(scenario(world))
