@@ -70,7 +70,7 @@ def inputs_digest() -> str:
 
 
 def plan_text(commit: str, name: str) -> str:
-    """Return what is done for a result, as read by make_results.py, and the commit that defines the scenario."""
+    """Return the plan of a result as text for make_results.py, with the commit that defines the scenario."""
     is_large = name.startswith(LARGE)
     scenario = large_scenario(commit, name.removeprefix(LARGE)) if is_large else SCENARIOS[name]
     plan = {

@@ -40,7 +40,7 @@ def is_about(key, keys):
 
 
 def changed(invalid, message):
-    """Return what is wrong with a message of today, or None."""
+    """Return the fault of a message of today as a sentence, or None."""
     if message is None:
         return f"is accepted: {json.dumps(invalid)}"
     lost = [key for key in named_keys(invalid["message"]) if not is_about(key, named_keys(message))]
