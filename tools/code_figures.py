@@ -1,9 +1,11 @@
-"""Figures of the code: lines, modules, long functions, long argument lists, repeated names and import cycles.
+"""Figures of the code and the docs: lines, modules, long functions, repeated names, import cycles, and words.
 
     python -m tools.code_figures [--list] [ROOT]
 
-prints one JSON line for `gossiprec` and `analysis`; ``--list`` also prints the functions, names and cycles that are
-counted. A line of code has a token other than a comment; docstrings do not count.
+prints JSON lines: lines and modules of each package, the words of the docs, and all figures of `gossiprec` and
+`analysis` together; ``--list`` also prints the functions, names and cycles that are counted. A line of code has a
+token other than a comment; docstrings do not count. Words are those of Markdown and text files, without the
+generated reference of Python.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import io
 import json
 import sys
 import tokenize
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,8 @@ from pathlib import Path
 import networkx as nx
 
 PACKAGES = ("gossiprec", "analysis")
+RECORD, REFERENCE = Path("docs/record"), Path("docs/reference")
+"""Folders of the docs that no user must read, and of those that are generated."""
 LONG, MANY, SMALL = 60, 8, 28
 """Upper limits: lines of a function that is not long, parameters that are few, lines of code of a small module."""
 _NO_CODE = {
@@ -57,6 +61,36 @@ class CodeFigures:
             "repeated_public_classes": len(self.repeated_classes),
             "import_cycles": len(self.cycles),
         }
+
+    def packages(self) -> Iterator[dict[str, str | int]]:
+        """Yield lines and modules of each package, and of its parts first; single modules count as ``*``."""
+        parts: defaultdict[str, list[int]] = defaultdict(list)
+        within = {".".join(name.split(".")[:2]) for name in self.modules if name.count(".") > 1}
+        for name, lines in self.modules.items():
+            top, part = name.split(".")[0], ".".join(name.split(".")[:2])
+            parts[part if part in within else f"{top}.*"].append(lines)
+            parts[f"{top}.~"].append(lines)  # after its parts
+        for name, of_modules in sorted(parts.items()):
+            yield {
+                "package": name.removesuffix(".~"),
+                "lines": sum(of_modules),
+                "modules": len(of_modules),
+            }
+
+
+def count_words(root: Path) -> dict[str, int]:
+    """Return the words of records, pages for users and README below a folder."""
+    words: Counter[str] = Counter()
+    for path in (root / "docs").rglob("*"):
+        if path.suffix in (".md", ".txt"):
+            below = path.relative_to(root).parents
+            kind = "record" if RECORD in below else "reference" if REFERENCE in below else "pages"
+            words[kind] += len(path.read_text(encoding="utf-8").split())
+    return {
+        "words_of_records": words["record"],
+        "words_of_user_pages": words["pages"],
+        "words_of_readme": len((root / "README.md").read_text(encoding="utf-8").split()),
+    }
 
 
 def code_lines(text: str) -> int:
@@ -150,7 +184,8 @@ def main() -> int:
     if options.list:
         for name in ("long_functions", "many_parameters", "repeated_classes", "cycles"):
             print(name, json.dumps(getattr(figures, name), indent=1), file=sys.stderr)
-    print(json.dumps(figures.counts()))
+    for row in (*figures.packages(), count_words(options.root), figures.counts()):
+        print(json.dumps(row))
     return 0
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_figures import code_lines, measure_tree
+from tools.code_figures import CodeFigures, code_lines, count_words, measure_tree
 
 MODULE = '''"""Docstring
 of two lines."""
@@ -53,6 +53,29 @@ def test_each_figure_finds_what_it_counts(tree):
     assert figures.cycles == [["gossiprec.one", "gossiprec.two"]]  # not through what type checks alone import
     assert figures.counts()["modules"] == 5
     assert figures.counts()["small_modules"] == 4
+
+
+def test_each_package_and_its_parts_have_a_line():
+    modules = {"one": 1, "one.runs": 2, "one.runs.read": 4, "one.version": 8, "other": 16}
+    rows = {row["package"]: (row["lines"], row["modules"]) for row in CodeFigures(modules=modules).packages()}
+    assert rows == {"one.*": (9, 2), "one.runs": (6, 2), "one": (15, 4), "other.*": (16, 1), "other": (16, 1)}
+    assert list(rows) == ["one.*", "one.runs", "one", "other.*", "other"]
+
+
+def test_words_are_counted_by_their_readers(tmp_path):
+    for file, words in {
+        "README.md": 2,
+        "docs/a.md": 3,
+        "docs/record/b.md": 4,
+        "docs/record/old/c.txt": 5,
+    }.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("word " * words)
+    (tmp_path / "docs/reference").mkdir()
+    (tmp_path / "docs/reference/runs.md").write_text("generated")
+    (tmp_path / "docs/table.csv").write_text("no words")
+    counts = count_words(tmp_path)
+    assert counts == {"words_of_records": 9, "words_of_user_pages": 3, "words_of_readme": 2}
 
 
 @pytest.mark.slow
