@@ -22,7 +22,6 @@ if _is_command and _signal.getsignal(_signal.SIGINT) is _signal.default_int_hand
 
 import os  # noqa: E402
 
-from gossiprec.old_names import install as _find_old_paths  # noqa: E402
 from gossiprec.version import __version__  # noqa: E402
 
 TYPE_CHECKING = False  # importing typing takes milliseconds, in which Ctrl-C would print a traceback
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 # Without it, on some processors, the last bits of a matrix product of torch depend on the memory addresses of its
 # factors, and so a model's bits on the other models in its batch. Read at torch's first product; costs nothing.
 os.environ.setdefault("MKL_CBWR", "AUTO")
-
-_find_old_paths()
 
 __all__ = [
     "__version__",

@@ -8,16 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gossiprec.old_names import present_path
-
 ROOT = Path(__file__).resolve().parents[1]
 IMPORT = re.compile(r"\bfrom (gossiprec[\w.]*) import ([\w, ]+)")
-ABOUT_OLD_NAMES = {
-    "tests/test_old_names.py",
-    "tests/test_programs_in_strings.py",
-    "tests/tools/test_code_figures.py",
-}
-"""Files that import names on purpose that are old, or of a tree made for a test."""
+ABOUT_MISSING_NAMES = {"tests/test_programs_in_strings.py", "tests/tools/test_code_figures.py"}
+"""Files that import names on purpose that are missing, or of a tree made for a test."""
 
 
 def imports_in(path: Path) -> set[tuple[str, str]]:
@@ -35,9 +29,11 @@ def imports_in(path: Path) -> set[tuple[str, str]]:
 
 
 def is_there(module: str, name: str) -> bool:
-    """Return whether a module has a name, or a module of that name, under the present path."""
-    old = present_path(module) or present_path(f"{module}.{name}")
-    if old or importlib.util.find_spec(module) is None:
+    """Return whether a module exists and has a name, or a module of that name."""
+    try:
+        if importlib.util.find_spec(module) is None:
+            return False
+    except ModuleNotFoundError:  # a package above it is missing
         return False
     present = importlib.import_module(module)
     if name in vars(present) or name in getattr(present, "__all__", ()):
@@ -46,9 +42,9 @@ def is_there(module: str, name: str) -> bool:
 
 
 def files_of(folder: str) -> list[str]:
-    """Return the Python files and pages of a folder, without those that are about old names."""
+    """Return the Python files and pages of a folder, without those that are about missing names."""
     files = [*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")]
-    return sorted({file.relative_to(ROOT).as_posix() for file in files} - ABOUT_OLD_NAMES)
+    return sorted({file.relative_to(ROOT).as_posix() for file in files} - ABOUT_MISSING_NAMES)
 
 
 def missing_in(names: list[str]) -> list[tuple[str, str, str]]:
@@ -79,7 +75,7 @@ def test_imported_names_of_the_readme_exist():
         ("from gossiprec.models import MODELS, Model; from gossiprec import simulate", []),
     ],
 )
-def test_old_paths_modules_and_names_are_found(tmp_path, text, missing):
+def test_missing_modules_and_names_are_found(tmp_path, text, missing):
     page = tmp_path / "page.md"
     page.write_text(text)
     assert [found for found in sorted(imports_in(page)) if not is_there(*found)] == missing

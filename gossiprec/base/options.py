@@ -28,7 +28,6 @@ from pydantic_core import CoreSchema, core_schema
 
 from gossiprec.base.errors import PluginError, ScenarioError, did_you_mean
 from gossiprec.base.registry import Registry
-from gossiprec.old_names import forward
 
 LARGEST = 2**31 - 1
 """Largest value of any count; sums and products of such counts stay exact."""
@@ -295,6 +294,3 @@ def _namings(annotation: Any) -> Iterator[tuple[Any, RegisteredOptions]]:
         inner = inner[:1]
     for part in inner:
         yield from _namings(part)
-
-
-forward(__name__)

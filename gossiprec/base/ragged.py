@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I64
-from gossiprec.old_names import old_members
 
 Integers = npt.NDArray[np.integer]
 
@@ -22,7 +21,6 @@ def row_entries(offsets: I64, rows: I64) -> tuple[I64, I64]:
     return first + np.arange(counts.sum()), np.repeat(np.arange(len(rows)), counts)
 
 
-@old_members(sets="sets_from_pairs", owners="row_of_each_value")
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Rows of unequal length; other arrays with the same offsets may hold further values of the entries.

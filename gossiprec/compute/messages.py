@@ -13,7 +13,6 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.isolation import is_foreign
 from gossiprec.base.rng import generator, philox_words
 from gossiprec.models.base import BlockRole, Layout
-from gossiprec.old_names import forward
 from gossiprec.rules.aggregators import ModelDelta
 
 BYTES = 4
@@ -418,9 +417,6 @@ class OutgoingTransforms:
                 f"policies: {name} withholds the user's row, but with protocol.user_table 'averaged' every "
                 "node holds and sends all rows; set protocol.user_table to 'own'"
             )
-
-
-forward(__name__)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +15,6 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.models.base.kernel_interface import ModelKernels, ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
-from gossiprec.old_names import old_members
 
 
 class ImitatedNodes:
@@ -48,7 +45,6 @@ class ImitatedNodes:
         threads.run(lambda part: self._executor.run(program, np.array(threads.part_range(n, part), np.int64)))
 
 
-@old_members(plain="is_plain", trained="train_like_node")
 class Scorer:
     """A scorer and trainer of given rows and data that computes as the run's executor does.
 
@@ -94,12 +90,6 @@ class Scorer:
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores, shape (offsets[-1],); logits if the model predicts probabilities."""
         return self._executor.score(query)
-
-    def scores(self, *columns: Any, **named: Any) -> F32:
-        """Return the scores of the query with these attributes, with a warning: use :meth:`score`."""
-        message = "Scorer.scores is now Scorer.score(ScoreQuery(...)); the old name works until gossiprec 0.2"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return self.score(ScoreQuery(*columns, **named))
 
     def train_like_node(
         self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False

@@ -21,7 +21,6 @@ from gossiprec.data.split import (
     first_interactions,
     select_interactions,
 )
-from gossiprec.old_names import old_members
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,6 @@ class _WithOptions:
         return {}
 
 
-@old_members(drawn="synthetic_sizes")
 class Dataset(_WithOptions, ABC):
     """A source of interactions. Subclasses register under a name and declare `Options`."""
 

@@ -16,7 +16,6 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import purpose_id, uniforms
-from gossiprec.old_names import forward
 
 A = TypeVar("A", bound=npt.NDArray[Any])
 
@@ -531,6 +530,3 @@ def _placed(split: Split) -> I64:
     """Return the pairs of all parts, one number each."""
     parts = (split.train, split.validation, split.test)
     return np.concatenate([part.row_of_each_value * split.n_items + part.values for part in parts])
-
-
-forward(__name__)

@@ -28,7 +28,6 @@ from gossiprec.compute.messages import Transform
 from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.compute.secure_sums import NeighbourSums
 from gossiprec.models.base import Layout, Model
-from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import InboxConfig
 
 
@@ -53,7 +52,6 @@ class PrivacySpent:
     epsilon_per_coordinate: float | None = None
 
 
-@old_members(spent="privacy_spent", spent_by_coordinates="privacy_spent_by_coordinate")
 class Policy:
     """A defence that some of the nodes use.
 

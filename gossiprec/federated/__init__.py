@@ -32,7 +32,6 @@ from gossiprec.models.base.kernel_interface import (
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
 from gossiprec.models.feeds.base import Columns, Feed
-from gossiprec.old_names import forward, old_members
 from gossiprec.rules.servers import (
     CALLING_THREAD,
     ClientAnswers,
@@ -52,7 +51,6 @@ def _no_server() -> None:
     return None
 
 
-@old_members(begun="epoch_begun_at", over="epochs_ended_at")
 @dataclass(frozen=True)
 class CoordinatorContext:
     """The coordinator's knowledge before the first round.
@@ -219,7 +217,6 @@ class PersonalModels(NamedTuple):
     local: float
 
 
-@old_members(told="user_upload")
 @dataclass(frozen=True, eq=False)
 class ClientContext:
     """A client's data for one local update, which must not be changed.
@@ -316,18 +313,6 @@ class AnalyticTerm:
     of_samples: str | None = None
 
 
-@old_members(
-    told_width="user_upload_width",
-    told_rows="user_uploads",
-    told_epsilon="user_upload_epsilon",
-    tells_first="uploads_before_training",
-    own_part="client_extras",
-    more_samples="extra_samples",
-    changed_samples="transform_samples",
-    personal="personal_models",
-    contributed="initial_contribution",
-    between="coordinator_hook",
-)
 class Recommender:
     """The additions of a federated recommender to a model.
 
@@ -602,6 +587,3 @@ def _losses_of(recommender: Recommender) -> str:
 
 
 RECOMMENDERS: Registry[type[Recommender]] = Registry("recommender", __name__, group="recommenders")
-
-
-forward(__name__)

@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from gossiprec.base.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.style import house_style
-from gossiprec.old_names import forward
 from gossiprec.runs.run_files import replace_file, wrap_write_errors
 from gossiprec.runs.run_tables import safe_cell
 
@@ -135,9 +134,6 @@ def _put_above(figure: Figure, title: str) -> None:
         fontsize=_TITLE_PT,
         weight="bold",
     )
-
-
-forward(__name__)
 
 
 Cell = str | int | float | None

@@ -18,7 +18,6 @@ from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry
-from gossiprec.old_names import old_members
 
 NOWHERE = np.iinfo(np.int32).max
 """Rank of an item that is not in a list."""
@@ -129,7 +128,6 @@ class MeasureData:
         return np.bincount(self.train.values, minlength=self.n_items)
 
 
-@old_members(of="compute_values")
 class Measure(ABC):
     """A measure of recommendations, cut at the length K of a list; registered in ``MEASURES`` under its name.
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from gossiprec.base.registry import Registry
 from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock
-from gossiprec.old_names import forward
 
 MODELS: Registry[type[Model]] = Registry("model", __name__, group="models")
 
 __all__ = ["MODELS", "BlockRole", "Layout", "Model", "ParameterBlock"]
-
-forward(__name__)

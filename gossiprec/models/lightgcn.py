@@ -29,7 +29,6 @@ from gossiprec.models.base.parameter_blocks import (
     uniform,
 )
 from gossiprec.models.feeds import PairwiseFeed
-from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -107,7 +106,6 @@ class LightGCNOptions(Options):
     """standard deviation of normal initial rows; null: Xavier-uniform rows"""
 
 
-@old_members(read_out="combine_layers")
 @MODELS.register("lightgcn")
 class LightGCN(DotProductScores, GraphModel):
     """Score of item j for user u: ``e_u . e_j``, e being the mean of layers 0 to L of the rows (eqs. 4, 9).
@@ -225,7 +223,6 @@ class ContrastOptions(LightGCNOptions):
     item of each sample, repeated as often as there, among all users and all items"""
 
 
-@old_members(groups="contrast_groups")
 class ContrastiveLightGCN(LightGCN):
     """LightGCN plus `weight` times the InfoNCE of two views, which a step adds to `p` as ``one`` and ``other``.
 

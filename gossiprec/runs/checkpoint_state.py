@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I64, MOST_COUNT
-from gossiprec.old_names import old_members
 
 State = Mapping[str, Any]
 """A tree of mappings with names, lists, plain values and arrays."""
@@ -40,7 +39,6 @@ class PartialArray:
     changed: Changed | None = None
 
 
-@old_members(changing="checkpointed")
 class Stateful:
     """An object with attributes that change during a run: checkpoints hold them, without their leading ``_``."""
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError
-from gossiprec.old_names import old_members
 from gossiprec.runs import record_format
 from gossiprec.runs.record_format import DamagedError, LogRecord
 from gossiprec.runs.run_files import open_to_read
@@ -47,7 +46,6 @@ class _Chunk:
     rows: int
 
 
-@old_members(parts="iter_event_blocks")
 class EventLog:
     """An event log as it was when it was opened: see :func:`read_log`.
 

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
-from gossiprec.old_names import old_members
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import (
@@ -177,7 +176,6 @@ FIGURES = {
 """Modules of the figures of runs, by name; they are in a layer above this one, which must not import them."""
 
 
-@old_members(standing="status_text")
 class Run:
     """A run directory, finished or not; each file is read on first use. Open the run again to see it grown.
 

@@ -15,7 +15,6 @@ from gossiprec.figures.study.paper_table import TableOptions, format_table
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.figures.study.table_reader import ROW_BYTES, StudyTable, order_quantities, read_study
 from gossiprec.measures.selectors import FILTERS
-from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, open_run, run
 from gossiprec.runs.lock import LOCK, is_locked
 from gossiprec.runs.run_files import BY_USER, open_to_read, read_parquet
@@ -274,19 +273,11 @@ class StudyKeywords(TypedDict, total=False):
         Trackers that show the curves of each run in progress, as in :func:`gossiprec.simulate`.
     progress : StudyProgress
         Receives the progress.
-    other_code, watching
-        Former names of `stale_runs` and `progress`, which work until version 0.2.
     """
 
     stale_runs: StaleRuns
     track: Iterable[str]
     progress: StudyProgress | None
-    other_code: StaleRuns
-    watching: StudyProgress | None
-
-
-FORMER_KEYWORDS = {"other_code": "stale_runs", "watching": "progress"}
-"""The present name of each former keyword of :func:`study`."""
 
 
 def study(
@@ -332,19 +323,20 @@ def study(
         After Ctrl-C; the table then holds the finished runs, and the same call continues the study.
     """
     leave_if_imported_by_worker()
-    keywords = present_keywords("study", options, StudyKeywords, FORMER_KEYWORDS)
+    if unknown := sorted(options.keys() - StudyKeywords.__annotations__):
+        raise TypeError(f"study() got an unexpected keyword argument {unknown[0]!r}")
     loaded = with_overrides(load_study(study), overrides, seeds)
     folder = StudyFolder(Path(out) if out is not None else Path("studies") / loaded.name)
     folder.check(loaded.name)
     plan = make_plan(loaded, limit=limit)
     if loaded.file.search.method == "optuna":
-        return _search(loaded, folder, keywords.get("stale_runs", "refuse"), limit)
-    runner = StudyRunner(plan, folder, keywords.get("track", ()))
+        return _search(loaded, folder, options.get("stale_runs", "refuse"), limit)
+    runner = StudyRunner(plan, folder, options.get("track", ()))
     runner.check_target()
     start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out
     with folder.locked(plan.study.name):
-        todo = runner.find_unfinished(stale_runs=keywords.get("stale_runs", "refuse"))
-        runner.carry_out(todo, start, keywords.get("progress") or _NoProgress())
+        todo = runner.find_unfinished(stale_runs=options.get("stale_runs", "refuse"))
+        runner.carry_out(todo, start, options.get("progress") or _NoProgress())
     return StudyResult(folder.path)
 
 

@@ -67,23 +67,6 @@ def test_it_scores_as_the_runs_executor_does(name, model):
     )
 
 
-def test_the_old_name_warns_and_scores():
-    executor = supporting("batched", World())
-    query = (
-        executor.work.layout,
-        executor.work.arena.rows,
-        np.array([3]),
-        np.zeros(1, np.int64),
-        np.array([0, 12]),
-        np.arange(12, dtype=np.int32),
-    )
-    scorer = Scorer(executor)
-
-    with pytest.warns(DeprecationWarning, match=r"Scorer\.score\(ScoreQuery"):
-        old = scorer.scores(*query, constants=None)
-    assert old.tobytes() == scorer.score(ScoreQuery(*query)).tobytes()
-
-
 @every_model
 @every_executor
 def test_it_trains_as_a_node_with_these_data_would_and_touches_nobody(name, model):

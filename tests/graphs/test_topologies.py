@@ -221,7 +221,6 @@ def test_the_package_imports_nothing_of_gossiprec_but_what_lies_under_all():
                 "base.inputs",
                 "base.machine",
                 "native",
-                "old_names",
                 "base.registry",
                 "base.regular_files",
             )

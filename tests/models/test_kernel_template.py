@@ -17,7 +17,6 @@ from gossiprec.base.options import Options
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import NullProgress
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock, biased_mf
-from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.kernel_template import template_kernels
 from gossiprec.models.base.parameter_blocks import normal
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
@@ -225,17 +224,3 @@ def test_a_run_with_kernels_has_no_such_note():
         load_scenario(tiny_scenario(model={"name": "biased-mf"}, training={"local_epochs": 1000})), progress
     )
     assert not progress.notes
-
-
-def test_kernels_of_before_that_do_not_know_the_layout_work_with_a_warning():
-    with pytest.warns(DeprecationWarning, match=r"missing_feature: add the argument layout"):
-
-        class Old(ModelKernels):
-            @classmethod
-            def missing_feature(cls, training, storage, ways):
-                return storage
-
-    class Younger(Old):
-        pass
-
-    assert Younger.missing_feature(None, "float16", frozenset(), None) == "float16"

@@ -25,7 +25,6 @@ from gossiprec.measures.selectors import INTERVALS, ROC, USER_MEASURES
 from gossiprec.models.base.kernel_interface import BoundKernel
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
-from gossiprec.old_names import forward, old_members
 
 ITEM_MEASURES = (
     "item_auc",
@@ -145,13 +144,6 @@ def _no_attributes(name: str, bins: tuple[float, ...], share: float) -> KnownAtt
     )
 
 
-@old_members(
-    meetings="deliveries",
-    data_of="feed_of_nodes",
-    own_models="models_of_nodes",
-    need_probabilities="check_probabilities",
-    need_items_alone="check_plain_samples",
-)
 @dataclass(frozen=True)
 class AttackContext:
     """What an attack knows when it is prepared: how models work, and the data of its own nodes.
@@ -268,7 +260,6 @@ class AttackContext:
             )
 
 
-@old_members(count="count_nodes")
 @dataclass(frozen=True)
 class AttackMemoryInputs:
     """The sizes and options that decide an attack's memory, for estimates before a run is prepared.
@@ -376,15 +367,6 @@ class MembershipGuesses:
     hidden_entropies: Callable[[int], F32] = _no_entropies
 
 
-@old_members(
-    world="context",
-    foresee="allocate",
-    announce="extend_deliveries",
-    learnt="export_node_state",
-    learn="import_node_state",
-    weighs="needs_merge_weights",
-    by_torch="uses_torch",
-)
 class Attack(ABC):
     """An attack on one run; one object serves all combinations of its listed options.
 
@@ -549,6 +531,3 @@ class Attack(ABC):
 
 
 ATTACKS: Registry[type[Attack]] = Registry("attack", __name__, group="attacks")
-
-
-forward(__name__)

@@ -12,10 +12,8 @@ from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.old_names import old_members
 
 
-@old_members(at="to_nodes")
 @dataclass(frozen=True)
 class KnownDeliveries:
     """Deliveries in order of arrival.
@@ -96,7 +94,6 @@ class GroupDeliveries:
     row: I32
 
 
-@old_members(users="user_rows", places="merge_order")
 class Observations:
     """Deliveries at an attack's own nodes, in order of arrival per node.
 

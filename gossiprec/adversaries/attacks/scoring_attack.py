@@ -40,7 +40,6 @@ from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.models.base.kernel_interface import BoundKernel
-from gossiprec.old_names import old_members
 
 
 def draw_members(context: AttackContext, fraction: float) -> I64:
@@ -222,7 +221,6 @@ def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[
     ]
 
 
-@old_members(rules_of="relevance_rules", references_of="count_references")
 class ScoringAttack(Attack):
     """An attack by single nodes, by coalitions, by the coordinator or by heads.
 

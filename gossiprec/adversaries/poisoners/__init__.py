@@ -20,7 +20,6 @@ from gossiprec.models import BlockRole, Layout, Model
 from gossiprec.models.base.kernel_interface import AnalyticGradient, has_own_gradient
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.base import Feed
-from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import ModelDelta
 
 if TYPE_CHECKING:
@@ -199,7 +198,6 @@ def draw_user_rows(draw: np.random.Generator, count: int, layout: Layout, std: f
     return draw.normal(0.0, std, (count, layout.user_width)).astype(np.float32)
 
 
-@old_members(nobody="empty_feed")
 @dataclass(frozen=True)
 class PoisonerContext:
     """A poisoner's knowledge in addition to the version that it is sent; about users only what its class declares.
@@ -237,7 +235,6 @@ class PoisonerContext:
     interactions: Ragged | None = None
 
 
-@old_members(world="context")
 class Poisoner(ABC):
     """The way in which some nodes without data poison the model that they are sent.
 

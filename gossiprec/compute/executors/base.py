@@ -30,7 +30,6 @@ from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.kernel_interface import BoundKernel, ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Columns, Feed
-from gossiprec.old_names import old_members
 from gossiprec.rules.servers import Extras
 
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ class ExecutorContext:
         return {**of_step, **self.recommender.client_extras(node, self.extras)}, {**of_model, **of_samples}
 
 
-@old_members(kind="executor_class", lacks="missing_feature", scores="score")
 class Executor(ABC):
     """The interface of objects that run independent tasks on the arena and score items.
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F64, I32, Bools
-from gossiprec.old_names import old_members
 
 
 class TapeEvent(IntEnum):
@@ -36,7 +35,6 @@ class TapeEvent(IntEnum):
     """A control message was lost on its way."""
 
 
-@old_members(APPRAISE="SCORE")
 class Op(IntEnum):
     """Operations of a node on models, which a behaviour lists in order."""
 

@@ -78,7 +78,6 @@ from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.federated import overrides_method
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
-from gossiprec.old_names import old_members
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.registries import check_modules
@@ -140,7 +139,6 @@ def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
     return np.asarray(codes, np.int64)
 
 
-@old_members(between="coordinator_hook", encoding="encoder")
 @dataclass(frozen=True)
 class PreparedRun(RunComponents):
     """A run before its start: its components, its executor and its schedule.

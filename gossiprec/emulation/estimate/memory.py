@@ -30,7 +30,6 @@ from gossiprec.models.feeds.base import member_width
 from gossiprec.modes import COPIES_PER_STEP, RunMode, StoreMemory
 from gossiprec.native.kernel_cache import has_compiled_kernels
 from gossiprec.network.protocols import Protocol
-from gossiprec.old_names import forward
 from gossiprec.rules.aggregators import Aggregator
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.registries import late_imports
@@ -338,6 +337,3 @@ def _of_data(extent: MemoryInputs) -> int:
     """Return the bytes of a split and a feed: interactions by part and in order of time, and bits of pairs."""
     n_users = extent.protocol.n_users
     return 2 * 4 * extent.n_interactions + n_users * member_width(n_users, extent.layout.n_items)
-
-
-forward(__name__)

@@ -73,8 +73,6 @@ class RunKeywords(TypedDict, total=False):
         Loads the data in place of :func:`gossiprec.emulation.assembly.data_loading.load_data`.
     make_shard_group : callable
         Connects the shards of a divided run; on Ray by default.
-    tracked_as, gracefully, load, gather
-        Former names of the last four, which work until version 0.2.
     """
 
     progress: Progress | None
@@ -83,10 +81,6 @@ class RunKeywords(TypedDict, total=False):
     graceful_stop: bool
     load_data: Callable[[Scenario], Split] | None
     make_shard_group: MakeShardGroup | None
-    tracked_as: str | None
-    gracefully: bool
-    load: Callable[[Scenario], Split] | None
-    gather: MakeShardGroup | None
 
 
 class SimulateKeywords(RunKeywords, total=False):
@@ -96,22 +90,9 @@ class SimulateKeywords(RunKeywords, total=False):
     ----------
     use_cached_kernels : bool
         As `kept_kernels` of :func:`gossiprec.emulation.prepare`.
-    kept_kernels : bool
-        Its former name, which works until version 0.2.
     """
 
     use_cached_kernels: bool
-    kept_kernels: bool
-
-
-FORMER_KEYWORDS = {
-    "tracked_as": "tracker_run_name",
-    "gracefully": "graceful_stop",
-    "load": "load_data",
-    "gather": "make_shard_group",
-    "kept_kernels": "use_cached_kernels",
-}
-"""The present name of each former keyword of ``simulate`` and ``resume``."""
 
 
 def make_run_options(

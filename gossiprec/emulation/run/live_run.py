@@ -20,7 +20,6 @@ from gossiprec.emulation.assembly.schedule import PrecomputedSchedule
 from gossiprec.emulation.progress import StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun, Report
 from gossiprec.emulation.run.execution import (
-    FORMER_KEYWORDS,
     RunSteps,
     SimulateKeywords,
     finish_steps,
@@ -28,7 +27,6 @@ from gossiprec.emulation.run.execution import (
 )
 from gossiprec.emulation.run.simulate import ScenarioSource, free_path, scenario_and_path, start_run
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.run_directory import check_path_free
 
@@ -389,7 +387,7 @@ def prepare(
         As in :func:`gossiprec.simulate`.
     """
     begin, stop = read_clocks(), StopRequest()
-    run_options = make_run_options(**present_keywords("prepare", options, SimulateKeywords, FORMER_KEYWORDS))
+    run_options = make_run_options(**options)
     scenario, path = scenario_and_path(scenario, overrides, out)
     path = free_path(path) if on_exists == "new" else path
     overwrite = on_exists == "overwrite"

@@ -35,7 +35,6 @@ from gossiprec.emulation.progress import (
 )
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
-    FORMER_KEYWORDS,
     NoCheckpointError,
     ResumeOptions,
     RunKeywords,
@@ -51,7 +50,6 @@ from gossiprec.emulation.run.execution import (
 )
 from gossiprec.emulation.run.kept_versions import check_versions
 from gossiprec.emulation.shards import ShardGroup, SingleProcess
-from gossiprec.old_names import present_keywords
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
@@ -107,7 +105,7 @@ def simulate(
         See :mod:`gossiprec.base.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
     begin = read_clocks()
-    run_options = make_run_options(**present_keywords("simulate", options, SimulateKeywords, FORMER_KEYWORDS))
+    run_options = make_run_options(**options)
     scenario, path = scenario_and_path(scenario, overrides, out)
     if on_exists == "new":
         path = free_path(path)
@@ -196,7 +194,7 @@ def resume(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    run_options = make_run_options(**present_keywords("resume", options, RunKeywords, FORMER_KEYWORDS))
+    run_options = make_run_options(**options)
     resuming = ResumeOptions(threads=threads, shards=shards, force=force, from_start=from_start)
     return run_with_recovery(lambda: continue_run(path, run_options, resuming), path, run_options, resuming)
 

@@ -20,7 +20,6 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import purpose_id, uniforms
-from gossiprec.old_names import forward
 from gossiprec.rules.similarities import Similarity
 
 BLOCK_CELLS = 1_000_000
@@ -265,6 +264,3 @@ def _inverse(bounds: F64, at: F64) -> I64:
     """Return the indices of draws from 0 to 1 among cumulative probabilities; never one with probability 0."""
     below = np.minimum(at * bounds[-1], np.nextafter(bounds[-1], 0))
     return np.asarray(np.searchsorted(bounds, below, side="right"), np.int64)
-
-
-forward(__name__)

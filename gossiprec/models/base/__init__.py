@@ -22,13 +22,11 @@ from gossiprec.models.base.kernel_interface import (
 )
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, TensorMap
 from gossiprec.models.feeds.base import Columns, Feed
-from gossiprec.old_names import forward, old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-@old_members(reduced="reduce_losses")
 class ReductionOptions(Options):
     """The option of models with a loss that is by default the mean over samples."""
 
@@ -54,7 +52,6 @@ class ReductionOptions(Options):
         return total if self.summed else total / weights.sum()
 
 
-@old_members(feed_of="make_feed", fitted_to="bind_to_data", all_items="score_all_items")
 class Model(ABC):
     """A recommendation model.
 
@@ -298,6 +295,3 @@ class DotProductScores:
 
 
 __all__ = ["BlockRole", "Layout", "Model", "ParameterBlock"]
-
-
-forward(__name__)

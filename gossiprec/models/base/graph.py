@@ -15,7 +15,6 @@ from gossiprec.base.machine import CALLING_THREAD, ThreadPoolLike
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
-from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from gossiprec.models.base.graph_product import SymmetricMatrix
 
 
-@old_members(times="propagate", without="drop_random_edges")
 @dataclass(frozen=True, eq=False)
 class InteractionGraph:
     """Users 0 .. n_users - 1, then items, linked by interactions: of all users, or of one client.
@@ -82,7 +80,6 @@ class InteractionGraph:
         return SymmetricMatrix(starts, column[order].astype(np.int32), values[order], self.threads)
 
 
-@old_members(views="draw_views", encode_own="encode_client")
 class GraphModel(Model):
     """A model with scores and losses that use rows encoded by a graph: :meth:`encode`, then the formula.
 

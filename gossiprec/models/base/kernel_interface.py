@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.old_names import forward, old_members, without_last_argument
 
 BoundKernel: TypeAlias = tuple[Any, tuple[Any, ...]]
 """A kernel, and its arguments after the leading ones that differ between calls."""
@@ -282,9 +280,6 @@ class AdversaryQueries(NamedTuple):
     thresholds: F32
 
 
-@old_members(
-    run="merge_and_train", train_apart="train_in_way", scores="predict_scores", lacks="missing_feature"
-)
 class ModelKernels(ABC):
     """Compiled training and scores of one model: the only code that knows it apart from its torch formula.
 
@@ -312,12 +307,6 @@ class ModelKernels(ABC):
     score_kept: ClassVar[Any]
     fit_user: ClassVar[Any]
     """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`; its stubs show the arguments."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in {"missing_feature", "lacks"} & vars(cls).keys():  # the second is its old name
-            if "layout" not in inspect.signature(getattr(cls, name)).parameters:
-                setattr(cls, name, without_last_argument(getattr(cls, name), "layout"))
 
     def __init__(self, work: Any) -> None:
         self.work = work
@@ -507,6 +496,3 @@ def defined_by_same_class(thing: Any, written_out: str, *formulas: str) -> bool:
         for name in (written_out, *formulas)
     }
     return all(owner[written_out] <= owner[name] for name in formulas)
-
-
-forward(__name__)

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
-from gossiprec.old_names import forward, old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,7 +84,6 @@ class ParameterBlock:
         return prod(self.shape)
 
 
-@old_members(of="blocks_of_role", named="blocks_by_name", part="extract_submodel")
 @dataclass(frozen=True)
 class Layout:
     """Positions of the parameters of a model version in its flat row: ``[users | items | shared | private]``.
@@ -250,6 +248,3 @@ def embedding_blocks(dim: int, users: Initial, items: Initial) -> tuple[Paramete
         ParameterBlock("users", BlockRole.USER, (dim,), users),
         ParameterBlock("items", BlockRole.ITEM, (dim,), items),
     )
-
-
-forward(__name__)

@@ -18,7 +18,6 @@ from gossiprec.base.options import Options
 from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
-from gossiprec.old_names import old_members
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +37,6 @@ class SequenceOptions(Options):
     """for `sampled`: also contrast a positive with the other items of the list"""
 
 
-@old_members(packed="without_padding")
 class SequenceModel(Model):
     """A model that scores an item by the dot product of the item's row and a state of the user.
 

@@ -20,19 +20,11 @@ from gossiprec.base.arrays import I32, I64, U8, Bools
 from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.base.rng import NEGATIVES, philox_words
 from gossiprec.data.split import Split, TrainingData
-from gossiprec.old_names import old_members
 
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Arrays of equal length by name: item ids are int32, labels float32."""
 
 
-@old_members(
-    of_one="for_user",
-    of_items="for_items",
-    only="restricted_to",
-    before_tests="test_contexts",
-    before_next="next_contexts",
-)
 class Feed(ABC):
     """Every node's training data; node n holds user n.
 

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F64, I32, I64
 from gossiprec.base.machine import usable_cores
 from gossiprec.native import jit_cached
-from gossiprec.old_names import forward
 
 if TYPE_CHECKING:
     from gossiprec.network.graphs.measures import Matrix  # imports networkx, which a run may not need
@@ -355,6 +354,3 @@ def _senders(contacts: Matrix) -> I64:
 def _sorted(*keys: npt.NDArray[np.number]) -> I64:
     """Return positions ordered by the first key, then the second, ..., then the lower id."""
     return np.asarray(np.lexsort(keys[::-1]))
-
-
-forward(__name__)

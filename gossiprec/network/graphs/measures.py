@@ -18,7 +18,6 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 
 from gossiprec.base.arrays import F64
-from gossiprec.old_names import forward
 
 Matrix: TypeAlias = Any
 """A scipy sparse array."""
@@ -429,6 +428,3 @@ def summarise_graph(graph: nx.Graph, *, fraction: float, fanout: int) -> dict[st
         found |= {f"in_degree_{end}": int(degrees[f"in_{end}"]) for end in ("min", "max")}
         found["in_degree_deviation"] = degrees["in_deviation"]
     return found
-
-
-forward(__name__)

@@ -29,7 +29,6 @@ from gossiprec.base.rng import NodeStreams, distinct_below, philox_words, purpos
 from gossiprec.data.split import CheckIns, Split
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
-from gossiprec.old_names import forward, old_members
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,6 @@ class OverlayContext:
     poisoners: tuple[PoisonerPlaces, ...] = ()
 
 
-@old_members(missed="on_missed_wake")
 class Views(ABC):
     """The peers of nodes. The wakes of a node must be queried in order of time."""
 
@@ -379,6 +377,3 @@ class ExchangedViews(Views):
         peers = distinct_below(words, setting.n_nodes - 1)
         peers += peers >= nodes[:, None]
         return [dict.fromkeys(own, 0.0) for own in peers.tolist()]
-
-
-forward(__name__)

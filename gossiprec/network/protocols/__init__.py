@@ -20,20 +20,10 @@ from gossiprec.network.overlay import PoisonerPlaces, UserProfiles
 from gossiprec.network.protocols.messages import Message, Reaction, Send
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import WakeClock
-from gossiprec.old_names import old_members
 from gossiprec.rules.aggregators import InboxConfig
 from gossiprec.rules.servers import Server
 
 
-@old_members(
-    steers="sets_own_wakes",
-    chooses_by_value="depends_on_values",
-    learn="receive_values",
-    most_messages="max_messages_per_wake",
-    factor="delivery_weight",
-    closes_epochs="ends_epoch_with_extra_wake",
-    behaviours="role_behaviours",
-)
 class Protocol(ABC):
     """The receivers of messages, and the treatment of models on the way.
 

@@ -14,7 +14,6 @@ from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.network.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, RefreshSchedule
 from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim.clock import WakeClock
-from gossiprec.old_names import old_members
 
 
 class WakeOptions(Options):
@@ -77,7 +76,6 @@ class GossipOptions(Options):
     """wakes of each node"""
 
 
-@old_members(merging="merge_operation")
 class Gossip(Protocol):
     """Nodes that have their own clocks and the same role."""
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import IntLike, NodeStreams, exponentials, normals, purpose_id, uniforms
-from gossiprec.old_names import old_keywords
 
 
 class Distribution(ABC):
@@ -197,7 +196,6 @@ class WakeClock:
     seed : int
     """
 
-    @old_keywords(law="distribution")
     def __init__(
         self,
         node_ids: Sequence[int],

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.options import NoOptions, Options, RegisteredName, build_registered, registered_name
 from gossiprec.base.registry import Registry
-from gossiprec.old_names import forward, old_members
 from gossiprec.runs.checkpoint_state import Stateful
 
 Invalid: TypeAlias = Literal["fatal", "discard"]
@@ -71,7 +70,6 @@ def as_summable_rows(rows: Any) -> SummableRows | None:
     return rows if hasattr(rows, "weighted_sum") else None
 
 
-@old_members(places="row_index", changes="deltas")
 @dataclass(frozen=True)
 class Inbox:
     """The models that a node has received since its model was last read, in order of arrival.
@@ -151,9 +149,6 @@ class RoundSums:
     touched: F64 | None = None
 
 
-@old_members(
-    of_changes="uses_deltas", least="min_models", withstands="is_robust", passes_on="propagates_nonfinite"
-)
 class Aggregator(Stateful, ABC):
     """A rule by which a receiver aggregates; each receiver has its own object.
 
@@ -327,6 +322,3 @@ def reject_delta_rules(spec: Any, key: str, senders: str, remedy: str = "") -> N
         f"found {key} {registered_name(spec)!r}{which}, which reduces updates, but {senders} send whole models; "
         f"{remedy}{other}"
     )
-
-
-forward(__name__)

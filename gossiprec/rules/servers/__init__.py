@@ -17,7 +17,6 @@ from gossiprec.base.options import NoOptions, Options, RegisteredName, build_reg
 from gossiprec.base.registry import Registry
 from gossiprec.base.rng import generator
 from gossiprec.models.base import Layout
-from gossiprec.old_names import forward
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.runs.checkpoint_state import Stateful
 
@@ -172,6 +171,3 @@ def make_server(spec: Any) -> Server:
 
 ServerChoice: TypeAlias = Annotated[str | dict[str, Any], RegisteredName(SERVERS)]
 """The name of a registered server, or ``{name: ..., options}``."""
-
-
-forward(__name__)

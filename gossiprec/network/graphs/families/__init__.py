@@ -25,7 +25,6 @@ from gossiprec.network.graphs.similarity import (
     spatial_proximity,
     taste_similarity,
 )
-from gossiprec.old_names import forward
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -199,9 +198,6 @@ def out_neighbors(graph: nx.Graph) -> list[I64]:
             "found a node linked to itself; remove the link, because a node does not send to itself"
         )
     return [np.array(sorted(graph[node]), np.int64) for node in range(len(graph))]
-
-
-forward(__name__)
 
 
 @register_family("complete")
