@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from gossiprec.base.errors import MovedWarning, ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, concat_segments, split_at_wakes
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.network.protocols import PROTOCOLS, Message, Reaction, Send
@@ -391,18 +391,3 @@ def test_a_client_without_a_model_answers_each_version_once():
         MessageBook.of(
             make_test_protocol(type("Alone", (PROTOCOLS["central"],), {"on_receive": Invited.answer}), 6)
         )
-
-
-def test_the_earlier_form_of_on_receive_works_with_a_warning():
-    with pytest.warns(MovedWarning, match="is now on_delivery"):
-
-        class Echo(PROTOCOLS["rand-gossip"]):
-            replies = True
-
-            def on_receive(self, node, message, now):
-                return [(node + 1) % self.n_users] if message == 0 else ()
-
-    assert not Echo.sees_messages
-    (segment,), _ = record_tape(make_test_protocol(Echo, 6, wakes=2))
-    (answered,) = np.flatnonzero((segment.kind == TapeEvent.DELIVER) & (segment.count > 0))
-    assert segment.message[answered] == 0

@@ -17,7 +17,7 @@ def registry(kind: str, members: dict[str, type[Options]]) -> Registry[Any]:
     """A registry of things that are nothing but their options; the package has no file of theirs."""
     made: Registry[Any] = Registry(kind, "gossiprec.scenario")
     for name, options in members.items():
-        made.register(name)(type(name, (), {"Options": options}))
+        made.register(name)(type(name, (), {"Options": options, "mode_of": lambda options: "whole-models"}))
     return made
 
 

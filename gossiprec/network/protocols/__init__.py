@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -12,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.base.errors import MovedWarning, ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
 from gossiprec.base.registry import Registry
 from gossiprec.compute.plan.tape import Behaviour
@@ -77,35 +75,13 @@ class Protocol(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = cls.__dict__.get("on_receive")
-        if own is None:
-            return
-        if len(inspect.signature(own).parameters) == 4:
-            warnings.warn(
-                f"{cls.__name__}.on_receive(node, message, now) is now on_delivery; on_receive(message) gets a "
-                "Message; the old form works until version 0.2",
-                MovedWarning,
-                stacklevel=2,
-            )
-            cls.on_delivery = own  # type: ignore[method-assign]
-            del cls.on_receive
-        else:
+        if "on_receive" in vars(cls):
             cls.sees_messages = cls.replies = True
 
     @classmethod
     def mode_of(cls, options: Any) -> str:
         """Return the name of the run mode under some options (:mod:`gossiprec.modes`)."""
         return "whole-models"
-
-    @property
-    def holds_all_data(self) -> bool:
-        """Whether the run mode is central training; deprecated, gone in version 0.2."""
-        return self.mode_of(self.options) == "central"
-
-    @property
-    def sends_updates(self) -> bool:
-        """Whether the run mode is the one of clients' updates; deprecated, like :attr:`holds_all_data`."""
-        return self.mode_of(self.options) == "client-updates"
 
     @classmethod
     def users_meet(cls, options: Any) -> bool:
