@@ -8,14 +8,12 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 
-import click
 import pytest
 
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.base import portable
-from gossiprec.base.errors import GossipRecError, MovedWarning, ResourceError, ScenarioError
+from gossiprec.base.errors import GossipRecError, ResourceError, ScenarioError
 from gossiprec.cli.main import exit_code
 from gossiprec.emulation import prepare
 from gossiprec.scenario import load_scenario
@@ -104,21 +102,9 @@ def test_the_command_line_begins_anew_with_its_arguments(monkeypatch):
         (
             sys.executable,
             [sys.executable, "-m", "gossiprec", "simulate", SMOKE],
-            {**portable.portable_environment(os.environ), "GOSSIPREC_RESTARTED": "1"},
+            portable.portable_environment(os.environ),
         )
     ]
-
-
-def test_a_process_that_restarted_does_not_repeat_its_notes(monkeypatch, capsys):
-    @click.command()
-    def move():
-        warnings.warn("old.yaml is now new.yaml", MovedWarning, stacklevel=1)
-
-    assert exit_code([], move) == 0
-    assert capsys.readouterr().err == "note: old.yaml is now new.yaml\n"
-    monkeypatch.setenv("GOSSIPREC_RESTARTED", "1")
-    assert exit_code([], move) == 0
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

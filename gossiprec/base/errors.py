@@ -47,10 +47,6 @@ class ResourceError(GossipRecError):
     exit_code = 1
 
 
-class MovedWarning(FutureWarning):
-    """A file was found under its new path; the command line prints the message as a note."""
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known name, or an empty string.
 

@@ -6,16 +6,12 @@ import importlib
 import os
 import sys
 import traceback
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TextIO
+from collections.abc import Sequence
 
 import click
 
-from gossiprec.base.errors import GossipRecError, MovedWarning, describe_os_error, did_you_mean
+from gossiprec.base.errors import GossipRecError, describe_os_error, did_you_mean
 from gossiprec.base.portable import NotPortableError, portable_environment
-from gossiprec.base.text import printable
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.terminal import echo, show_error
 from gossiprec.streams import is_unread, silence
@@ -49,9 +45,6 @@ COMMANDS = {
     "completion": "completion",
 }
 """The module of this package that holds each command, by the name of the command."""
-
-_RESTARTED = "GOSSIPREC_RESTARTED"
-"""Environment variable of a process that restarted itself, after it had printed its notes."""
 
 NO_MEMORY = (
     "can't allocate memory",
@@ -148,8 +141,7 @@ def exit_code(
         scenario or data; 1 if the machine lacks a resource; 130 after Ctrl-C and SIGTERM.
     """
     try:
-        with _moves_as_notes():
-            returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
+        returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
         _flush()
     except click.Abort:  # click raises this for Ctrl-C
         return _failed("interrupted", INTERRUPTED)
@@ -175,38 +167,11 @@ def exit_code(
     return returned if isinstance(returned, int) else 0
 
 
-@contextmanager
-def _moves_as_notes() -> Iterator[None]:
-    """Print warnings about moved files as notes, without the line of code that issued them."""
-    show = warnings.showwarning
-
-    def note(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if issubclass(category, MovedWarning):
-            if _RESTARTED not in os.environ:
-                echo(f"note: {message}", err=True)
-        else:
-            show(printable(message), category, filename, lineno, file, line)
-
-    warnings.showwarning = note
-    try:
-        yield
-    finally:
-        warnings.showwarning = show
-
-
 def _restart() -> None:
     """Restart the process for the portable target, with the same arguments."""
     sys.stdout.flush()
     sys.stderr.flush()
-    marked = {**portable_environment(os.environ), _RESTARTED: "1"}
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], marked)
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], portable_environment(os.environ))
 
 
 def _as_error(message: str) -> str:

@@ -109,24 +109,6 @@ def bundled_files(kind: str) -> dict[str, BundledFile]:
     }
 
 
-def present_path_of(old: Path) -> Path | None:
-    """Return the present path of a shipped scenario that used to be at `old`.
-
-    All scenarios were once in one folder; now some are in folders below it. The present path is the path of the
-    bundled file of the same name, below the folder of `old`.
-
-    Returns
-    -------
-    Path or None
-        None if there is no such file.
-    """
-    one = bundled_files("scenarios").get(old.stem)
-    if one is None or old.suffix != ".yaml":
-        return None
-    new = old.parent / one.path.relative_to(bundled_dir())
-    return new if new.is_file() else None
-
-
 def get_bundled(kind: str | None, name: str) -> BundledFile:
     """Return a scenario or a study by its name; without a kind, of either.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -19,11 +18,11 @@ from typing import Any
 
 import yaml
 
-from gossiprec.base.errors import MovedWarning, ScenarioError, did_you_mean
+from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.base.inputs import read_regular_file
 from gossiprec.base.plain_text import C_DUMPER, C_LOADER, DUMPER, LOADER
 from gossiprec.base.text import format_value
-from gossiprec.scenario.bundled import STUDIES, bundled_files, present_path_of
+from gossiprec.scenario.bundled import STUDIES, bundled_dir, bundled_files
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_path
 
 STDIN = "-"
@@ -59,8 +58,6 @@ class SourceLayer:
 def read_file(path: Path, problems: Problems) -> SourceLayer:
     """Read a scenario file, or stdin if the path is ``-``.
 
-    A bundled scenario is also found by its old path, with a warning.
-
     Raises
     ------
     ScenarioError
@@ -71,11 +68,7 @@ def read_file(path: Path, problems: Problems) -> SourceLayer:
     try:
         raw = read_regular_file(path, most_bytes=MAX_BYTES, error=ScenarioError)
     except FileNotFoundError:
-        moved = present_path_of(path)
-        if moved is None:
-            raise ScenarioError(f"{path}: no such file{_near(path)}") from None
-        warnings.warn(f"{path} has moved to {moved}; use the new path", MovedWarning, stacklevel=2)
-        return read_file(moved, problems)
+        raise ScenarioError(f"{path}: no such file{_near(path)}") from None
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return _read_bytes(raw, str(path), problems)
@@ -165,8 +158,12 @@ def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> s
 
 
 def _near(path: Path) -> str:
-    """Return the next step if a file is missing: its folder, a similar name, or the command that writes it."""
-    if path.stem in bundled_files("scenarios") or path.stem in bundled_files(STUDIES):
+    """Return the next step if a file is missing: its path, folder, a similar name, or the command to write it."""
+    bundled = bundled_files("scenarios") | bundled_files(STUDIES)
+    if path.stem in bundled:
+        present = path.parent / bundled[path.stem].path.relative_to(bundled_dir())
+        if present.is_file():
+            return f"; use its present path {present}"
         return f"; run gossiprec init {path.stem} to write it"
     if not path.parent.is_dir():
         return f" (and no folder {path.parent})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import options_class
+from gossiprec.cli.main import exit_code, gossiprec
 from gossiprec.cli.scenario import scenario as command
 from gossiprec.scenario import Registries, json_schema, load_scenario
 from gossiprec.scenario.bundled import bundled_files as all_shipped
@@ -21,6 +24,7 @@ from gossiprec.scenario.definition import AttackerChoice, DatasetChoice, PolicyC
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted(one.path for one in all_shipped("scenarios").values())
+SCENARIOS = ROOT / "scenarios"
 SMOKE = str(ROOT / "scenarios" / "smoke.yaml")
 
 
@@ -109,3 +113,50 @@ def test_schema_is_written_to_a_file(tmp_path):
     out = tmp_path / "scenario.schema.json"
     assert CliRunner().invoke(command, ["schema", "--out", str(out)]).exit_code == 0
     assert json.loads(out.read_text()) == json_schema()
+
+
+@pytest.mark.parametrize(
+    ("path", "step"),
+    [
+        ("scenarios/fedmf.yaml", "; use its present path scenarios/papers/fedmf/fedmf.yaml"),
+        ("scenarios/fedmff.yaml", "; did you mean 'fedcl.yaml'?"),
+        ("fedmf.yaml", "; run gossiprec init fedmf to write it"),
+        ("scenarios/cda/fedmf.yaml", "; run gossiprec init fedmf to write it"),
+    ],
+)
+def test_a_missing_path_is_refused_with_the_next_step(path, step, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(ScenarioError, match=re.escape(f"{path}: no such file{step}")):
+        load_scenario(path)
+
+
+def test_init_writes_the_scenario_of_a_paper_into_the_working_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["init", "cda_table6_ml100k_full_batch"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "cda_table6_ml100k_full_batch.yaml: written"
+    assert get_bundled("scenarios", "fedmf").text_to_write.count("papers/") == 0
+    assert "this is fcf.yaml" in get_bundled("scenarios", "fedmf").text_to_write
+
+
+def test_the_top_folder_holds_the_scenarios_that_the_readme_names():
+    readme = (ROOT / "README.md").read_text()
+    assert [path.name for path in SCENARIOS.glob("*.yaml") if f"scenarios/{path.name}" not in readme] == []
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_the_first_line_of_a_scenario_asks_its_question(path):
+    first, second, *_ = path.read_text().splitlines()
+    assert first.startswith("# ")
+    assert first.endswith("?")
+    assert second.startswith("# ")
+    kind = "studies" if path.is_relative_to(SCENARIOS / "studies") else "scenarios"
+    assert get_bundled(kind, path.stem).summary == first.removeprefix("# ")
+
+
+def test_every_scenario_and_study_is_listed():
+    studies = list((SCENARIOS / "studies").rglob("*.yaml"))
+    for kind, n in (
+        ("scenarios", len(list(SCENARIOS.rglob("*.yaml"))) - len(studies)),
+        ("studies", len(studies)),
+    ):
+        assert len(CliRunner().invoke(gossiprec, ["list", kind]).output.splitlines()) == n
