@@ -2,13 +2,12 @@
 
 Each of 20 scenarios of 5 to 30 seconds on a quiet machine is estimated and then run, in processes of their own::
 
-    python benchmarks/estimates.py [--shared] [--only WORD]
+    python benchmarks/estimates.py [--only WORD]
 
 prints a JSON line per scenario (seconds, low and high of the dry run, the true seconds, ``inside``, the load before),
 and last the number inside, their share, and the median of high over low. The true time is that of the summary: wall
-time without compiling. Each scenario has an empty folder of earlier times, so that all estimates follow from first
-rounds; with ``--shared`` they have one folder, and later estimates follow from earlier runs. One pass takes about ten
-minutes.
+time without compiling. The folder of earlier times is empty at first, so that each estimate follows from the runs of
+the scenarios before it, if any is similar. One pass takes about ten minutes.
 
 The rule and the list are fixed before a pass. A list that is changed because a scenario missed is no trial.
 """
@@ -94,9 +93,6 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--shared", action="store_true", help="One folder of earlier times for all scenarios."
-    )
-    parser.add_argument(
         "--only", default="", metavar="WORD", help="Only the scenarios with this word in their name."
     )
     options = parser.parse_args()
@@ -104,8 +100,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in (name for name in SCENARIOS if options.only in name):
             say(name)
-            rates = Path(folder) / ("rates" if options.shared else f"rates-{name}")
-            found.append(trial(name, Path(folder), rates))
+            found.append(trial(name, Path(folder), Path(folder) / "rates"))
             emit(**found[-1])
     widths = [each["high"] / each["low"] for each in found if each["estimate"]]
     emit(

@@ -21,9 +21,6 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # installed, that is a tenth of the time of compiling.
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
 
-# Dry runs of tests compute no first rounds, unless a test says so.
-os.environ.setdefault("GOSSIPREC_CALIBRATE", "0")
-
 # Runs of tests leave no rates in the user's cache folder. Workers and other child processes inherit the folder.
 if "GOSSIPREC_RATES" not in os.environ:
     os.environ["GOSSIPREC_RATES"] = tempfile.mkdtemp(prefix="gossiprec-rates-")

@@ -6,7 +6,7 @@ import resource
 import pytest
 
 from gossiprec.base.machine import available_bytes, cache_dir, processor_name, usable_cores
-from gossiprec.emulation.estimate.timing import RATES
+from gossiprec.emulation.estimate.timing import rates_path
 
 GIB = 2**30
 INACTIVE = 3 * 2**20
@@ -98,4 +98,4 @@ def test_a_limit_of_the_process_counts(limit, entry, tmp_path, monkeypatch):
 
 
 def test_runs_of_tests_leave_the_rates_of_the_user_alone():
-    assert cache_dir() not in RATES.path.parents
+    assert cache_dir() not in rates_path().parents

@@ -47,6 +47,13 @@ class ResourceError(GossipRecError):
     exit_code = 1
 
 
+REMOVED = {
+    "--calibrate": "was removed: --dry-run predicts the time from earlier runs only; if it predicts none, first make a "
+    "run with a twentieth of the rounds",
+}
+"""The end of the message on each removed option, by the option; it names the replacement."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known name, or an empty string.
 

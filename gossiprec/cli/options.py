@@ -65,11 +65,6 @@ JSON_SUMMARY = click.option(
 )
 NO_PLOTS = click.option("--no-plots", is_flag=True, help="Do not draw figures at the end.")
 QUIET = click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
-CALIBRATE = click.option(
-    "--calibrate", type=Number(0.0, 600.0), default=4.0, show_default=True, metavar="SECONDS",
-    envvar="GOSSIPREC_CALIBRATE",
-    help="With --dry-run: compute the first rounds for this time if earlier runs predict no time; 0: never.",
-)  # fmt: skip
 REPLACE = click.option("--overwrite", is_flag=True, help="Overwrite the file if it exists.")
 
 

@@ -14,7 +14,6 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import (
-    CALIBRATE,
     JSON,
     JSON_SUMMARY,
     NO_PLOTS,
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SimulateOptions(OutputOptions):
-    """The options of output, and those of ``--dry-run``."""
+    """The options of output, and ``--dry-run``."""
 
     dry_run: bool
-    calibrate: float
 
 
 @click.command()
@@ -61,7 +59,6 @@ class SimulateOptions(OutputOptions):
 @TRACK
 @NO_PLOTS
 @click.option("--dry-run", is_flag=True, help="Estimate size, memory and run time; do not run.")
-@CALIBRATE
 @JSON_SUMMARY
 @QUIET
 @click.pass_context
@@ -134,10 +131,6 @@ def _print_estimate(scenario: Scenario, path: Path, output: SimulateOptions) -> 
 
     with progress_display(quiet=output.quiet) as progress:
         estimate = estimate_run(scenario, progress, kept_kernels=True)
-        if output.calibrate:
-            from gossiprec.emulation.run.calibration import with_calibration  # torch
-
-            estimate = with_calibration(scenario, estimate, progress, output.calibrate)
     facts: dict[str, Any] = {
         **estimate.sizes,
         "counts": estimate.count_accuracy,

@@ -15,7 +15,6 @@ import click
 from gossiprec.base.machine import usable_cores
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import (
-    CALIBRATE,
     QUIET,
     SAFE_CSV,
     TRACK,
@@ -50,8 +49,6 @@ class StudyOptions:
     address : str or None
         Address of a Ray cluster; None runs on this machine.
     dry_run : bool
-    calibrate : float
-        Seconds of computing per kind of run without an estimate, in a dry run.
     again, keep : bool
         Treatment of finished runs of other code or data.
     track : tuple of str
@@ -63,7 +60,6 @@ class StudyOptions:
     jobs: int | None
     address: str | None
     dry_run: bool
-    calibrate: float
     again: bool
     keep: bool
     track: tuple[str, ...]
@@ -92,7 +88,6 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
             "this machine.",
         ),
         click.option("--dry-run", is_flag=True, help="Check all runs and print what would be run."),
-        CALIBRATE,
         click.option(
             "--again",
             is_flag=True,
@@ -330,17 +325,6 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, options: StudyOp
     todo = {simulation.hash for simulation in runner.find_unfinished(stale_runs=stale_runs)}
     echo(describe_plan_size(plan))
     estimates = estimate_runs(plan.simulations)
-    if options.calibrate:
-        from gossiprec.cli.progress import progress_display
-        from gossiprec.study.calibration import calibrate_kinds  # torch
-
-        with progress_display(quiet=options.quiet) as progress:
-            estimates |= calibrate_kinds(
-                [each for each in plan.simulations if each.hash in todo],
-                estimates,
-                progress,
-                options.calibrate,
-            )
     possible = {hash_: found for hash_, found in estimates.items() if not isinstance(found, GossipRecError)}
     largest = max(possible.values(), key=lambda each: sum(each.memory_bytes.values()), default=None)
     at_a_time = count_jobs(options.jobs, len(todo))
@@ -368,12 +352,12 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, options: StudyOp
 
 def _time_of(possible: list[RunEstimate], at_a_time: int) -> str:
     """Return the expected duration of the remaining runs, as text."""
-    from gossiprec.cli.summary_text import format_duration
+    from gossiprec.cli.summary_text import NO_TIME, format_duration
 
     times = [estimate.duration for estimate in possible]
     known = [found for found in times if found is not None]
     if len(known) < len(times):
-        return "unknown (no comparable run on this machine yet for some of these)"
+        return NO_TIME
     low, middle, high = (
         (
             format_duration(sum(part) / at_a_time)
@@ -382,8 +366,7 @@ def _time_of(possible: list[RunEstimate], at_a_time: int) -> str:
         if known
         else ("0 s",) * 3
     )
-    now = ", and first rounds, computed now" if any("now" in found.by for found in known) else ""
-    return f"about {middle} ({low} to {high}), from earlier runs on this machine{now}"
+    return f"about {middle} ({low} to {high}), from earlier runs on this machine"
 
 
 def _print_means(folder: Path) -> None:

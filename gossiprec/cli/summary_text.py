@@ -331,10 +331,16 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 86_400.0:,.1f} days"
 
 
+NO_TIME = (
+    "unknown: no comparable run has finished on this machine; first make a run with a twentieth of the rounds"
+)
+"""The text in place of a duration that no earlier run predicts."""
+
+
 def _expected(found: Mapping[str, Any] | None) -> str:
     """Return the expected duration of a run as text."""
     if found is None:
-        return "unknown (no comparable run on this machine yet)"
+        return NO_TIME
     low, high = format_duration(found["low"]), format_duration(found["high"])
     return f"about {format_duration(found['seconds'])} ({low} to {high}), {found['by']}"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gossiprec.base.errors import REMOVED
 from gossiprec.base.text import one_line, printable, shorten_words
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True, whole: bool =
 
 def show_error(error: click.ClickException) -> None:
     """Print an error of click, which names arguments and files, to stderr."""
+    if isinstance(error, click.NoSuchOption) and error.option_name in REMOVED:
+        error = click.UsageError(f"{error.option_name} {REMOVED[error.option_name]}", error.ctx)
     text = io.StringIO()
     error.show(file=text)
     echo(text.getvalue(), err=True, nl=False)

@@ -73,6 +73,10 @@ def test_the_package_runs_as_a_module():
         (["nothing-like-it"], "no such command 'nothing-like-it'"),
         (["simulate"], "Missing argument 'SCENARIO'"),
         (["simulate", SMOKE, "--quite"], "'--quiet'"),
+        (
+            ["simulate", SMOKE, "--calibrate", "4"],
+            "--calibrate was removed: --dry-run predicts the time from earlier",
+        ),
         (["simulate", SMOKE, "--threads", "0"], "0 is not in the range x>=1"),
         (["simulate", SMOKE, "--seed", "one"], "found 'one'; expected a whole number"),
     ],

@@ -256,7 +256,10 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monke
 def test_a_dry_run_says_how_long_it_will_take_by_earlier_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("GOSSIPREC_RATES", str(tmp_path / "cache"))
     asked = ("simulate", SMOKE, *QUICK, "--executor", "reference", "--dry-run")
-    assert "time          unknown (no comparable run on this machine yet)" in invoke(capsys, *asked)[1]
+    assert (
+        "time          unknown: no comparable run has finished on this machine; first make a run with a twentieth"
+        in invoke(capsys, *asked)[1]
+    )
     quick(capsys, tmp_path, "--executor", "reference")
     assert re.search(
         r"time {10}about [\d.]+ s \([\d.]+ s to [\d.]+ s\), from a run of this kind",

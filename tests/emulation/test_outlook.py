@@ -246,7 +246,7 @@ def test_kinds_that_ran_last_are_kept(monkeypatch):
     monkeypatch.setattr(timing, "MOST_KINDS", 2)
     for kind in ("a", "b", "a", "c"):
         timing.record_timing(kind, timing.RunTiming(1e6, 1.0, 1))
-    (kept,) = timing.RATES.read().values()
+    (kept,) = timing.read_rates().values()
     assert {kind: len(found) for kind, found in kept.items()} == {"a": 2, "c": 1}
 
 
@@ -281,15 +281,30 @@ def test_runs_of_other_kinds_that_disagree_say_nothing():
     assert timing.predict_duration(KIND, 1e6, threads=1) is None
 
 
-DAMAGED = ("", "[1]", '{"HOST": 3}', '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"], "x": [[1, 1, 1]], "y": 3}}')
+def test_rates_of_the_machines_that_ran_last_are_kept(monkeypatch):
+    for number in (0, *range(timing.MOST_MACHINES), 0, timing.MOST_MACHINES):
+        monkeypatch.setattr(timing.platform, "node", lambda name=f"host{number}": name)
+        timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
+    kept = list(timing.read_rates())
+    assert len(kept) == timing.MOST_MACHINES
+    assert kept[-2:] == ["host0", f"host{timing.MOST_MACHINES}"]
+    assert "host1" not in kept
+
+
+RATES = ("[1e-320, 9, 1]", "[1, Infinity, 1]", f"[1, 1, {10**400}]", "[1, 0, 1]")
+DAMAGED = (
+    "", "[1]", "{\"h\":", "[" * 100_000, "\udcff", " " * timing.MOST_BYTES + "{}", '{"HOST": 3}',
+    *(f'{{"HOST": {{"KIND": [{rate}]}}}}' for rate in RATES),
+    '{"HOST": {"KIND": [[1, 2], [0, 0, 0], "x"], "x": [[1, 1, 1]], "y": 3}}',
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_file_of_rates_is_as_good_as_none(text):
-    path = timing.RATES.path
+    path = timing.rates_path()
     path.parent.mkdir(parents=True)
     told = text.replace("HOST", timing.platform.node()).replace('"KIND"', json.dumps(KIND))
-    path.write_text(told)
+    path.write_bytes(told.encode(errors="surrogateescape"))
     assert timing.predict_duration(KIND, 1.0, threads=1) is None
     timing.record_timing(KIND, timing.RunTiming(1.0, 1.0, 1))
     assert timing.predict_duration(KIND, 1.0, threads=1) is not None
@@ -308,11 +323,11 @@ def test_runs_that_end_at_once_leave_all_their_rates():
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(note, range(32))) == [None] * 32
-    assert len(timing.RATES.read()[timing.platform.node()]) == 32
+    assert len(timing.read_rates()[timing.platform.node()]) == 32
 
 
 def test_a_cache_that_cannot_be_written_to_keeps_nothing_and_hurts_nobody():
-    timing.RATES.path.mkdir(parents=True)  # a folder in the way
+    timing.rates_path().mkdir(parents=True)  # a folder in the way
     timing.record_timing(KIND, timing.RunTiming(1e6, 1.0, 1))
     assert timing.predict_duration(KIND, 1e6, threads=1) is None
 
@@ -322,7 +337,7 @@ def test_the_effort_of_an_estimate_does_not_grow_with_the_records(monkeypatch):
     predict = timing._predict
     monkeypatch.setattr(timing, "_predict", lambda *known: calls.append(len(known[0])) or predict(*known))
     rates = {f"fused gmf None p{n} o": [timing.RunTiming(1e6, 10.0, 1)] * 3 for n in range(300)}
-    monkeypatch.setattr(timing.TimesFile, "here", lambda _: rates)
+    monkeypatch.setattr(timing, "read_rates", lambda: {timing.platform.node(): rates})
     assert timing.predict_duration("fused gmf None p1 o", 2e6, 1) is not None
     assert len(calls) <= 1 + 2 * timing.MOST_JUDGED
     assert max(calls[1:]) < timing.MOST_JUDGED

@@ -221,5 +221,5 @@ def test_a_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path, capsys):
 def test_a_dry_run_names_the_disk_that_rows_in_files_take(tmp_path, capsys):
     executor = {"name": "fused", "storage": "mapped", "folder": str(tmp_path)}
     study = study_file(tmp_path, base={**BASE, "executor": executor})
-    _, told, _ = invoke(capsys, "study", study, "--dry-run", "--calibrate", "0")
+    _, told, _ = invoke(capsys, "study", study, "--dry-run")
     assert re.search(rf"MiB and \d+ MiB of disk in {tmp_path}; \d+ run in parallel", told), told

@@ -11,11 +11,11 @@ import math
 import os
 import platform
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 from filelock import FileLock, Timeout
 from pydantic import Field, TypeAdapter
@@ -34,9 +34,9 @@ MOST_KEPT = 8
 MOST_KINDS = 64
 """Number of kinds of which rates are kept: those that ran last. Each run reads and writes all of them."""
 MOST_MACHINES = 32
-"""Number of machines of which times are kept: those that stored last. Each start of a container is a new machine."""
+"""Number of machines of which rates are kept: those that stored last. Each start of a container is a new machine."""
 MOST_BYTES = 1 << 24
-"""Size of a file of times from which on it is damaged: a full one has a fifth of this."""
+"""Size of a file of rates from which on it is damaged: a full one has a fifth of this."""
 LEAST_ERROR = {True: 2.0, False: 3.0}
 """Least factor of error, either way, of a prediction from runs of the same kind and from other kinds: on a machine with
 other work, times of equal runs differ by as much."""
@@ -63,7 +63,7 @@ SETTING_UP_S, SETTING_UP_LEAST_S, SETTING_UP_MOST_S = 1.0, 0.1, 3.0
 
 
 Amount = Annotated[float, Field(gt=1e-30, lt=1e30)]
-"""A number in a file of times with which any computation remains finite."""
+"""A number in the file of rates with which any computation remains finite."""
 Count = Annotated[int, Field(ge=1, lt=1 << 53)]
 
 
@@ -75,59 +75,22 @@ class RunTiming(NamedTuple):
     threads: Count
 
 
-Times = TypeVar("Times")
-_PAUSED: list[bool] = []
+_RATES = TypeAdapter(dict[str, dict[str, list[RunTiming]]])
+"""The content of the file of rates: timings by machine and kind."""
 
 
-@dataclass(frozen=True)
-class TimesFile(Generic[Times]):
-    """A file of times by machine and key, which processes share.
-
-    Attributes
-    ----------
-    name : str
-    adapter : TypeAdapter
-        Of the whole file.
-    """
-
-    name: str
-    adapter: TypeAdapter[dict[str, dict[str, Times]]]
-
-    @property
-    def path(self) -> Path:
-        """The file: in the folder ``GOSSIPREC_RATES``, or in the cache folder."""
-        return Path(os.environ.get("GOSSIPREC_RATES") or cache_dir()) / self.name
-
-    def read(self) -> dict[str, dict[str, Times]]:
-        """Return all times; empty if the file is missing, damaged, or could be another user's."""
-        with suppress(OSError, ValueError, DataError):
-            if not why_replaceable(self.path):
-                return self.adapter.validate_json(read_regular_file(self.path, most_bytes=MOST_BYTES))
-        return {}
-
-    def here(self) -> dict[str, Times]:
-        """Return the times of this machine by key."""
-        return self.read().get(platform.node(), {})
-
-    def put(self, key: str, value: Callable[[Times | None], Times]) -> None:
-        """Store ``value(old)``, unless the folder is not writable, belongs to another user, or stays locked.
-
-        The :data:`MOST_KINDS` keys of a machine, and :data:`MOST_MACHINES` machines, that were stored last are kept.
-        """
-        if why_replaceable(self.path):
-            return
-        with suppress(OSError, NotImplementedError, Timeout, ResourceError):
-            self.path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-            with FileLock(self.path.with_suffix(".lock"), timeout=TIMEOUT_S):
-                times = self.read()
-                kinds = times.pop(platform.node(), {})
-                kinds[key] = value(kinds.pop(key, None))  # last
-                times[platform.node()] = dict(list(kinds.items())[-MOST_KINDS:])
-                times = dict(list(times.items())[-MOST_MACHINES:])
-                replace_file(self.path, self.adapter.dump_json(times))
+def rates_path() -> Path:
+    """Return the path of the file of rates."""
+    return Path(os.environ.get("GOSSIPREC_RATES") or cache_dir()) / "rates.json"
 
 
-RATES = TimesFile("rates.json", TypeAdapter(dict[str, dict[str, list[RunTiming]]]))
+def read_rates() -> dict[str, dict[str, list[RunTiming]]]:
+    """Return all timings, by machine and kind; empty if the file is missing, damaged, or could be another user's."""
+    path = rates_path()
+    with suppress(OSError, ValueError, DataError):
+        if not why_replaceable(path):
+            return _RATES.validate_json(read_regular_file(path, most_bytes=MOST_BYTES))
+    return {}
 
 
 @dataclass(frozen=True)
@@ -163,19 +126,22 @@ def training_work(model: Model, layout: Layout, *, epochs: float, samples: float
 
 
 def record_timing(kind: str, rate: RunTiming) -> None:
-    """Record a run's timing, if that is possible; see :meth:`TimesFile.put`."""
-    if not _PAUSED:
-        RATES.put(kind, lambda known: [*(known or []), rate][-MOST_KEPT:])
+    """Record a run's timing, unless the folder is not writable, belongs to another user, or stays locked.
 
-
-@contextmanager
-def no_timings() -> Iterator[None]:
-    """Record no timings until the body ends: runs of a few rounds would take the places of those that predict more."""
-    _PAUSED.append(True)
-    try:
-        yield
-    finally:
-        _PAUSED.pop()
+    The :data:`MOST_KINDS` kinds of a machine, and :data:`MOST_MACHINES` machines, that ran last are kept.
+    """
+    path = rates_path()
+    if why_replaceable(path):
+        return
+    with suppress(OSError, NotImplementedError, Timeout, ResourceError):
+        path.parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock"), timeout=TIMEOUT_S):
+            rates = read_rates()
+            kinds = rates.pop(platform.node(), {})
+            kinds[kind] = [*kinds.pop(kind, ()), rate][-MOST_KEPT:]  # last
+            rates[platform.node()] = dict(list(kinds.items())[-MOST_KINDS:])
+            rates = dict(list(rates.items())[-MOST_MACHINES:])
+            replace_file(path, _RATES.dump_json(rates))
 
 
 def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration | None:
@@ -191,7 +157,7 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     covers parts of a run that do not grow with its work, such as the last scores. Its upper end grows with the
     processes that wait for the machine's cores now.
     """
-    rates = [(name, rate) for name, found in RATES.here().items() for rate in found]
+    rates = [(name, rate) for name, found in read_rates().get(platform.node(), {}).items() for rate in found]
     found = _predict(rates, kind, work, threads)
     if found is None:
         return None
