@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from gossiprec.emulation.estimate.estimate import estimate_run
     from gossiprec.emulation.estimate.run_estimate import RunEstimate
     from gossiprec.emulation.progress import Progress, Status
-    from gossiprec.emulation.run.simulate import Replay, replay, resume, simulate
+    from gossiprec.emulation.run.run_replay import Replay, replay
+    from gossiprec.emulation.run.simulate import resume, simulate
 
 __all__ = [
     "PreparedRun", "Progress", "Replay", "RunEstimate", "Status", "estimate_run", "prepare", "replay", "resume",
@@ -23,8 +24,8 @@ _MODULE_OF = {
     "prepare": "assembly.prepare",
     "Progress": "progress",
     "Status": "progress",
-    "Replay": "run.simulate",
-    "replay": "run.simulate",
+    "Replay": "run.run_replay",
+    "replay": "run.run_replay",
     "resume": "run.simulate",
     "simulate": "run.simulate",
 }

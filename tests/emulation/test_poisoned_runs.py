@@ -18,7 +18,7 @@ from gossiprec.compute.waves import DeliveryHook
 from gossiprec.emulation import estimate_run, prepare, resume, simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.poisoners import poisoner_context
-from gossiprec.emulation.run.simulate import replay
+from gossiprec.emulation.run.run_replay import replay
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import temporarily_registered
 from tests.emulation.ended_early import ended_early, often, outcome

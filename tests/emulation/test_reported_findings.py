@@ -13,7 +13,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.cli.summary_text import finding_table
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run.simulate import replay
+from gossiprec.emulation.run.run_replay import replay
 from gossiprec.emulation.scoring.attack_scores import (
     AttackRecord,
     FindingRecord,

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypedDict
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
+from gossiprec.base.registry import combined_code_version
 from gossiprec.compute.shards import ShardContext
 from gossiprec.data.split import Split, data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
@@ -131,6 +132,27 @@ class ResumeOptions:
     shards: int | None = None
     force: bool = False
     from_start: bool = False
+
+
+def with_resources(scenario: Scenario, *, threads: int | None = None, shards: int | None = None) -> Scenario:
+    """Return the scenario with other threads or shards, on which no result depends."""
+    executor = scenario.executor
+    if threads is not None:
+        executor = executor.model_copy(update={"threads": threads})
+    if shards == 1:
+        executor = executor.model_copy(
+            update={"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
+        )
+    elif shards is not None:
+        executor = executor.model_copy(
+            update={"name": "ray", "inner": executor.computing_executor, "shards": shards}
+        )
+    return scenario.with_(executor=executor)
+
+
+def code_version(run: Run) -> str:
+    """Return the version of all code that made a run: gossiprec's and its plug-ins'."""
+    return combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
 
 
 RunSteps: TypeAlias = Generator[ActiveRun, None, Run]

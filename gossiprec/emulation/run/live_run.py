@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from shlex import quote
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, TypeVar, Unpack
@@ -15,11 +16,13 @@ import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import LogError, ScenarioError
+from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule
 from gossiprec.emulation.progress import StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun, Report
 from gossiprec.emulation.run.execution import (
+    RunOptions,
     RunSteps,
     SimulateKeywords,
     finish_steps,
@@ -29,6 +32,7 @@ from gossiprec.emulation.run.simulate import ScenarioSource, free_path, scenario
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.run_directory import check_path_free
+from gossiprec.scenario import Scenario
 
 
 class DeliveredMessage(NamedTuple):
@@ -84,6 +88,23 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         self._on_message: list[Callable[[DeliveredMessage], object]] = []
         self._active: ActiveRun = next(steps)
         self.path = self._active.directory.path
+
+    @classmethod
+    def begin(
+        cls,
+        scenario: Scenario,
+        path: Path,
+        options: RunOptions,
+        *,
+        overwrite: bool = False,
+        stored: StoredVersions | None = None,
+    ) -> LiveRun:
+        """Return the run of a scenario in a new directory; models are read from `stored` versions, if given."""
+        begin, stop = read_clocks(), StopRequest()
+        return cls(
+            start_run(scenario, path, options, begin=begin, overwrite=overwrite, stop=stop, stored=stored),
+            stop,
+        )
 
     def __repr__(self) -> str:
         """Return path, virtual time, and the status if the run has ended."""
@@ -386,10 +407,8 @@ def prepare(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    begin, stop = read_clocks(), StopRequest()
     run_options = make_run_options(**options)
     scenario, path = scenario_and_path(scenario, overrides, out)
     path = free_path(path) if on_exists == "new" else path
-    overwrite = on_exists == "overwrite"
-    check_path_free(path, overwrite=overwrite)
-    return LiveRun(start_run(scenario, path, run_options, begin=begin, overwrite=overwrite, stop=stop), stop)
+    check_path_free(path, overwrite=on_exists == "overwrite")
+    return LiveRun.begin(scenario, path, run_options, overwrite=on_exists == "overwrite")

@@ -21,13 +21,13 @@ from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.progress import Progress, read_clocks
 from gossiprec.emulation.run.execution import finish_steps, make_run_options
 from gossiprec.emulation.run.kept_versions import stored_versions
-from gossiprec.emulation.run.simulate import changed_surroundings, log_difference, simulate, start_run
+from gossiprec.emulation.run.run_replay import changed_surroundings, log_difference
+from gossiprec.emulation.run.simulate import simulate, start_run
 from gossiprec.runs import Run, open_run, run_files
 from gossiprec.runs.manifest import file_faults, identify_results, read_manifest, write_manifest
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.load import read_source
 from gossiprec.scenario.problems import Problems
-from gossiprec.scenario.registries import scenario_plugins
 from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions
 
 ADDED = ("metrics", "beside")
@@ -95,7 +95,7 @@ def observe(
         again = _run_again(scenario, folder, versions, progress)
         if again.status != "complete":
             raise KeyboardInterrupt
-        _check_same(run, again, scenario)
+        _check_same(run, again)
         _share_log(run, again)
         about = {} if versions is None else {"stored_versions": True}
         write_manifest(folder, {**read_manifest(folder), "observes": identify_results(run.manifest), **about})
@@ -125,11 +125,11 @@ def _run_again(
     )
 
 
-def _check_same(run: Run, again: Run, scenario: Scenario) -> None:
+def _check_same(run: Run, again: Run) -> None:
     """Raise :class:`LogError` if the second run differs from the first."""
     difference = log_difference(run, again, True) or _metric_difference(run, again)
     if difference:
-        changed = changed_surroundings(run, again, scenario_plugins(scenario))
+        changed = changed_surroundings(run, again)
         raise LogError(
             f"{run.path}: the second run is not the same: {difference}; expected equal results; "
             + (f"restore what changed ({'; '.join(changed)})" if changed else "check the run's files")

@@ -1,24 +1,21 @@
-"""Running a scenario, resuming a run that ended early, and replaying a run to compare the results."""
+"""Running a scenario, and resuming a run that ended early."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any, Literal, TypeAlias, Unpack
 
-import numpy as np
 import yaml
 
 from gossiprec.base.errors import LogError, ResourceError
-from gossiprec.base.inputs import changed_inputs
-from gossiprec.base.registry import Plugins, check_plugins_installed, combined_code_version, plugin_versions
+from gossiprec.base.registry import check_plugins_installed
 from gossiprec.compute.shards import ShardLostError
 from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.data.split import data_identity
@@ -26,10 +23,6 @@ from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import (
     ClockReadings,
-    ForwardedProgress,
-    NullProgress,
-    Progress,
-    Status,
     StopRequest,
     read_clocks,
 )
@@ -42,11 +35,13 @@ from gossiprec.emulation.run.execution import (
     RunSteps,
     SimulateKeywords,
     check_manifest,
+    code_version,
     execute_run,
     finish_steps,
     make_run_options,
     reopen_run,
     restart_hint,
+    with_resources,
 )
 from gossiprec.emulation.run.kept_versions import check_versions
 from gossiprec.emulation.shards import ShardGroup, SingleProcess
@@ -54,12 +49,9 @@ from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
-from gossiprec.runs.reader import Columns
 from gossiprec.runs.run_directory import check_path_free, finish_cleaning
-from gossiprec.runs.run_files import read_regular
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
-from gossiprec.scenario.sections import CheckpointOptions
 
 ScenarioSource: TypeAlias = Scenario | str | os.PathLike[str] | Mapping[str, Any]
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
@@ -143,10 +135,9 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
     requested = yaml.safe_load(yaml.safe_dump(scenario.resolved()))
     if requested["executor"]["name"] == "auto":  # the run names the executor that it stood for (kept_kernels)
         requested["executor"]["name"] = run.scenario["executor"]["name"]
-    code = combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
     is_same = (
         run.scenario == requested
-        and code == scenario_code_version(scenario)
+        and code_version(run) == scenario_code_version(scenario)
         and not manifest_fault(run.manifest)
         and run.status == "complete"
         and not run.manifest.get("changes")
@@ -301,7 +292,9 @@ def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: Re
         if run.manifest["status"] == "complete":
             return run
         check_manifest(run, options.progress, excused=resuming.force or resuming.from_start)
-        scenario = _with_resources(load_scenario(run.path / run_files.SCENARIO), resuming)
+        scenario = with_resources(
+            load_scenario(run.path / run_files.SCENARIO), threads=resuming.threads, shards=resuming.shards
+        )
         others = stack.enter_context(_make_shard_group(scenario, options))
         try:
             found = (
@@ -346,207 +339,3 @@ def _make_shard_group(scenario: Scenario, options: RunOptions) -> ShardGroup:
     from gossiprec.emulation.shards.ray_backend import RayShardGroup
 
     return RayShardGroup(scenario, options.progress)
-
-
-def _with_resources(scenario: Scenario, resuming: ResumeOptions) -> Scenario:
-    """Return the scenario with other threads or shards, on which no result depends."""
-    executor, threads, shards = scenario.executor, resuming.threads, resuming.shards
-    if threads is not None:
-        executor = executor.model_copy(update={"threads": threads})
-    if shards == 1:
-        executor = executor.model_copy(
-            update={"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
-        )
-    elif shards is not None:
-        executor = executor.model_copy(
-            update={"name": "ray", "inner": executor.computing_executor, "shards": shards}
-        )
-    return scenario.with_(executor=executor)
-
-
-TABLES = (run_files.METRICS, run_files.ATTACKS, run_files.FINDINGS)
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The result of replaying a run.
-
-    Attributes
-    ----------
-    path : Path
-        The run.
-    digest : str
-        The digest of the log of the second run.
-    difference : str or None
-        The first difference, or None if the run is confirmed.
-    elsewhere : tuple of str
-        The differences in code, data, packages, processor and compiler target that may explain a difference in results.
-    upto : float
-        Virtual time up to which the two were compared; the end for a complete run.
-    """
-
-    path: Path
-    digest: str
-    difference: str | None
-    elsewhere: tuple[str, ...]
-    upto: float
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether the second run gave the same results."""
-        return self.difference is None
-
-
-def replay(
-    path: str | os.PathLike[str], *, threads: int | None = None, progress: Progress | None = None
-) -> Replay:
-    """Run a run's scenario again, in a temporary directory, and compare log and tables.
-
-    An incomplete run is compared up to the last report in its log.
-
-    Parameters
-    ----------
-    path : path
-        The run directory; nothing in it is changed.
-    threads : int, optional
-        In place of the scenario's ``executor.threads``; results do not depend on it.
-    progress : Progress, optional
-        Receives progress messages.
-
-    Raises
-    ------
-    LogError
-        If the run is still in progress, has nothing to compare, or uses a plug-in that is missing.
-    GossipRecError
-        As in :func:`gossiprec.simulate`.
-    """
-    run = open_run(path)
-    reports = run.events("evaluate")["time"]
-    if run.status == "running" or not len(reports):
-        reason = "is still running" if len(reports) else "has no report in its log"
-        raise LogError(f"{run.path} {reason}, so it cannot be compared yet; replay it when it has finished")
-    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
-    scenario = load_scenario(run.path / run_files.SCENARIO).with_(checkpoint=CheckpointOptions(minutes=None))
-    scenario = scenario.with_(changes=(*scenario.changes, *run.manifest.get("changes", [])))
-    if threads is not None:
-        scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
-    upto, whole = float(reports.max()), run.status == "complete"
-    stop = _StopAt(progress or NullProgress(), np.inf if whole else upto)
-    with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
-        again = simulate(scenario, out=Path(folder) / "run", progress=stop)
-        difference = log_difference(run, again, whole) or _table_difference(run, again, whole)
-        return Replay(
-            run.path,
-            again.log.digest,
-            difference,
-            changed_surroundings(run, again, scenario_plugins(scenario)),
-            upto,
-        )
-
-
-class _StopAt(ForwardedProgress):
-    """A progress that stops the run, as Ctrl-C would, at its report at a virtual time."""
-
-    def __init__(self, progress: Progress, end: float) -> None:
-        super().__init__(progress)
-        self._end = end
-
-    def tick(self, status: Status) -> None:
-        """Pass the status on, or stop the run."""
-        super().tick(status)
-        if status.time >= self._end:
-            raise KeyboardInterrupt
-
-
-def log_difference(run: Run, again: Run, whole: bool) -> str | None:
-    """Return the earliest event that differs between the logs; an incomplete run may hold more events."""
-    if run.log.damage:
-        return (
-            f"the run's log is damaged ({run.log.damage}): `gossiprec log verify` reports what is "
-            "still readable"
-        )
-    recorded = run.manifest.get("log_digest")
-    if recorded is not None and recorded != run.log.digest:
-        return f"the run's log has digest {run.log.digest}, its manifest records {recorded}"
-    if run.log.digest == again.log.digest:
-        return None
-    differences = []
-    for kind in again.log.kinds:
-        old, new = run.events(kind) if kind in run.log.kinds else {}, again.events(kind)
-        if not len(new["time"]) and not len(old.get("time", ())):
-            continue
-        row = _first_difference(old, new, whole)
-        if row is not None:
-            time = min(float(c["time"][row]) for c in (old, new) if "time" in c and row < len(c["time"]))
-            events = f"{_format_event(old, row)}, in the second run {_format_event(new, row)}"
-            differences.append((time, f"{kind} row {row} (time {time:g}): {events}"))
-    if differences:
-        return f"the first different event is {min(differences)[1]}"
-    return f"the run's log has digest {run.log.digest}, the second run {again.log.digest}" if whole else None
-
-
-def _first_difference(old: Columns, new: Columns, whole: bool) -> int | None:
-    """Return the first row in which columns differ, also by being absent from one side."""
-    if list(old) != list(new):
-        return 0
-    n_old, n_new = len(old["time"]), len(new["time"])
-    both = min(n_old, n_new)
-    differs = np.zeros(both, np.bool_)
-    for name in old:
-        left, right = old[name][:both], new[name][:both]
-        if left.dtype != right.dtype or left.shape != right.shape:
-            return 0
-        if both:
-            left, right = (values.reshape(both, -1).view(np.uint8) for values in (left, right))
-            differs |= (left != right).any(axis=1)
-    if differs.any():
-        return int(np.argmax(differs))
-    return both if n_old < n_new or (whole and n_old > n_new) else None
-
-
-def _format_event(columns: Columns, row: int) -> str:
-    if not columns or row >= len(columns["time"]):
-        return "nothing"
-    return ", ".join(f"{name} {values[row].tolist()!r}" for name, values in columns.items())
-
-
-def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
-    """Return the first line of a table that is not the same in both runs."""
-    for name in TABLES:
-        if name == run_files.FINDINGS and not (run.path / name).exists():
-            continue  # a run from before this table existed
-        old, new = _lines(run.path / name), _lines(again.path / name)
-        for number, (line, other) in enumerate(zip(old, new, strict=False), 1):
-            if line != other:
-                return f"{name}, line {number}: {line}, in the second run {other}"
-        if whole and len(old) != len(new):
-            return f"{name} has {len(old)} lines, in the second run {len(new)}"
-    return None
-
-
-def _lines(path: Path) -> list[str]:
-    """Return the complete lines of a table; a kill may have cut the last line."""
-    text = read_regular(path).decode()
-    return text[: text.rfind("\n") + 1].splitlines()
-
-
-def changed_surroundings(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
-    """Return the inputs of a run's numbers that changed since the run began."""
-    old, new = run.manifest, again.manifest
-    pairs = [(name, old.get(name), new[name]) for name in ("code", "platform", "python")]
-    pairs += [(name, old[name], new[name]) for name in ("processor", "target") if name in old]
-    if old.get("data"):
-        pairs.append(("data", old["data"]["fingerprint"], new["data"]["fingerprint"]))
-    read = old.get("inputs")
-    if read is not None and changed_inputs(read, new["inputs"]):
-        digests = [
-            {path: file["sha256"][:16] for path, file in part.items()} for part in (read, new["inputs"])
-        ]
-        pairs += [
-            (path, *(part.get(path, "not read") for part in digests))
-            for path in sorted({*read, *new["inputs"]})
-        ]
-    versions = plugin_versions(old.get("plugins", {})), plugin_versions(plugins)
-    for before, after in ((old.get("packages", {}), new["packages"]), versions):
-        pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
-    return tuple(f"{name} was {before}, is {after}" for name, before, after in pairs if before != after)
