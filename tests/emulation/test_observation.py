@@ -14,7 +14,7 @@ from gossiprec import observe, open_run
 from gossiprec.base.errors import GossipRecError, LogError, ResourceError, ScenarioError
 from gossiprec.compute import waves
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run import kept_versions, observation
+from gossiprec.emulation.run import derived_run, kept_versions, live_run
 from gossiprec.runs import run_files
 from gossiprec.runs.manifest import digests_of, read_manifest, write_manifest
 from tests.cli.calls import invoke
@@ -84,14 +84,14 @@ def test_another_run_is_refused_and_leaves_nothing(run, monkeypatch):
         observe(run, LATER)
     assert not (run / "observed").exists()
 
-    monkeypatch.setattr(observation, "file_faults", lambda *_: [])
+    monkeypatch.setattr(derived_run, "file_faults", lambda *_: [])
     write_manifest(run, {**manifest, "log_digest": "0" * 64})
     with pytest.raises(LogError, match="manifest records"):
         observe(run, LATER)
 
 
 def test_changed_files_are_refused_before_any_work(run, monkeypatch):
-    monkeypatch.setattr(observation, "simulate", None)
+    monkeypatch.setattr(live_run, "start_run", None)
     (run / "scenario.yaml").write_text((run / "scenario.yaml").read_text().replace("seed: 5", "seed: 6"))
     with pytest.raises(LogError, match=r"scenario.yaml was changed after it was written"):
         observe(run, LATER)

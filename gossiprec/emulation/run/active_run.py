@@ -541,7 +541,7 @@ class ActiveRun:
         notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
         times = self._times()
         stopped = self._early_stop.summary() if self._early_stop else {}
-        self.directory.add_to_manifest(stopped)
+        self.directory.add_to_manifest(stopped | ({"stored_versions": True} if self._is_replayed else {}))
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())
         if self._by_user:

@@ -14,21 +14,17 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.errors import LogError, ScenarioError
-from gossiprec.base.registry import check_plugins_installed
 from gossiprec.base.text import format_value
-from gossiprec.compute.store.stored_versions import VersionReader
-from gossiprec.emulation.assembly.data_loading import changed_since
-from gossiprec.emulation.progress import Progress, read_clocks
-from gossiprec.emulation.run.execution import finish_steps, make_run_options
-from gossiprec.emulation.run.kept_versions import stored_versions
-from gossiprec.emulation.run.run_replay import changed_surroundings, log_difference
-from gossiprec.emulation.run.simulate import simulate, start_run
+from gossiprec.emulation.progress import Progress
+from gossiprec.emulation.run.derived_run import derive, from_versions
+from gossiprec.emulation.run.execution import make_run_options, with_resources
+from gossiprec.emulation.run.run_replay import check_same, log_difference
 from gossiprec.runs import Run, open_run, run_files
-from gossiprec.runs.manifest import file_faults, identify_results, read_manifest, write_manifest
+from gossiprec.runs.manifest import identify_results, read_manifest, write_manifest
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.load import read_source
 from gossiprec.scenario.problems import Problems
-from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions
+from gossiprec.scenario.sections import EvaluateOptions
 
 ADDED = ("metrics", "beside")
 """Keys of ``evaluate`` of which the values are added to those of the run."""
@@ -86,74 +82,24 @@ def observe(
         If the file would change the run, or does not fit it.
     """
     run = open_run(path)
-    _check_observable(run)
-    source = "the observers" if isinstance(observers, Mapping) else str(observers)
     name = name or ("observed" if isinstance(observers, Mapping) else Path(observers).stem)
-    scenario = _same_data(run, observing_scenario(run, observers, source), threads)
-    versions = stored_versions(run, scenario, stored=stored)
+    options = make_run_options(progress=progress, use_cached_kernels=True)
+
+    def change(scenario: Scenario) -> Scenario:
+        return with_resources(observing_scenario(run, scenario, observers), threads=threads)
+
     with _new_results(run, name, overwrite=overwrite) as folder:
-        again = _run_again(scenario, folder, versions, progress)
-        if again.status != "complete":
-            raise KeyboardInterrupt
-        _check_same(run, again)
+        again = derive(
+            run, change, from_versions(run, folder, options, stored=stored), any_code=True
+        ).finish()
+        check_same(run, again, log_difference(run, again, True) or _metric_difference(run, again))
         _share_log(run, again)
-        about = {} if versions is None else {"stored_versions": True}
-        write_manifest(folder, {**read_manifest(folder), "observes": identify_results(run.manifest), **about})
+        write_manifest(folder, {**read_manifest(folder), "observes": identify_results(run.manifest)})
     return open_run(run.path / run_files.OBSERVED / name)
 
 
-def _same_data(run: Run, scenario: Scenario, threads: int | None) -> Scenario:
-    """Return the scenario with a number of threads, after a check that its data are those of the run."""
-    if differing := changed_since(scenario, run.manifest):
-        raise LogError(
-            f"{run.path}: its data differ from now: {differing}; restore them, then observe the run"
-        )
-    if threads is not None:
-        scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
-    return scenario
-
-
-def _run_again(
-    scenario: Scenario, folder: Path, versions: VersionReader | None, progress: Progress | None
-) -> Run:
-    """Run the scenario; with stored versions, read models from them in place of training."""
-    if versions is None:
-        return simulate(scenario, out=folder, progress=progress, use_cached_kernels=True)
-    options = make_run_options(progress=progress, use_cached_kernels=True)
-    return finish_steps(
-        start_run(scenario, folder, options, begin=read_clocks(), overwrite=False, stored=versions)
-    )
-
-
-def _check_same(run: Run, again: Run) -> None:
-    """Raise :class:`LogError` if the second run differs from the first."""
-    difference = log_difference(run, again, True) or _metric_difference(run, again)
-    if difference:
-        changed = changed_surroundings(run, again)
-        raise LogError(
-            f"{run.path}: the second run is not the same: {difference}; expected equal results; "
-            + (f"restore what changed ({'; '.join(changed)})" if changed else "check the run's files")
-            + f", or run it again: gossiprec rerun {quote(str(run.path))}"
-        )
-
-
-def _check_observable(run: Run) -> None:
-    if run.manifest.get("observes"):
-        raise LogError(
-            f"{run.path}: found results of observers of another run; expected that run; name {run.path.parent.parent}"
-        )
-    if run.status != "complete":
-        raise LogError(
-            f"{run.path}: found a run with status {run.status}; expected a complete run; finish it first: "
-            f"gossiprec resume {quote(str(run.path))}"
-        )
-    if faults := file_faults(run.path, run.manifest):
-        raise LogError(f"{faults[0]}; expected the files of the run; restore it from a copy")
-    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
-
-
 def observing_scenario(
-    run: Run, observers: str | os.PathLike[str] | Mapping[str, Any], source: str
+    run: Run, scenario: Scenario, observers: str | os.PathLike[str] | Mapping[str, Any]
 ) -> Scenario:
     """Return the scenario of a run with other observers, and with more measures.
 
@@ -162,7 +108,7 @@ def observing_scenario(
     ScenarioError
         If the observers would change the run, or do not fit it.
     """
-    problems = Problems()
+    problems, source = Problems(), "the observers" if isinstance(observers, Mapping) else str(observers)
     layer = read_source(observers, problems, "observers, evaluate")
     problems.raise_any(layer.source_map)
     added: dict[str, Any] = layer.data
@@ -181,11 +127,9 @@ def observing_scenario(
     if executor.get("name") == "auto":  # the choice must not depend on the observers
         plain["executor"] = {**executor, "name": (run.summary or {}).get("executor", "auto")}
     try:
-        scenario = load_scenario(plain)
+        return load_scenario(plain).with_(changes=scenario.changes)
     except ScenarioError as error:
         raise ScenarioError(f"{source}, in the scenario of {run.path}:\n{error}") from None
-    changes = (*scenario.changes, *run.manifest.get("changes", []))
-    return scenario.with_(checkpoint=CheckpointOptions(minutes=None), changes=changes)
 
 
 def _own_evaluation(run: Run) -> dict[str, Any]:
