@@ -215,7 +215,7 @@ def _private_key(secret: bytes) -> X25519PrivateKey:
 WIDEST = 64
 """Largest k of the integers modulo 2^k."""
 MASKED_COHORT = 16
-"""Clients of a round up to which masks are computed unless the scenario says otherwise (decision 0096)."""
+"""Clients of a round up to which masks are computed by default: the time of recovery grows with their cube."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Decision records: numbered, complete, in the index, and true to the paths of the tree."""
+"""Decision records: complete, in the list with those that are gone, and true to the paths of the tree."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "decisions"
 RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
-SECTIONS = ["Context", "Decision", "Rejected", "Consequences"]
+SECTIONS = ["Context", "Decision", "Consequences"]
+"""Each record has these, and one on what was rejected if there were alternatives."""
 PATH = re.compile(r"(?<![\w./-])(?:gossiprec|analysis|benchmarks|tests|docs|scenarios)/(?:[\w./-]*[\w/])?")
-
-
-def status(record):
-    """Return the status of a record."""
-    return record.read_text().splitlines()[2].removeprefix("Status: ")
 
 
 def title(record):
@@ -24,31 +20,31 @@ def title(record):
     return record.read_text().splitlines()[0].removeprefix("# ")
 
 
-def test_records_are_numbered_without_a_gap():
-    assert [record.name[:4] for record in RECORDS] == [f"{n:04}" for n in range(1, len(RECORDS) + 1)]
-    assert len(RECORDS) > 1
-
-
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
-def test_a_record_has_a_status_and_four_sections(record):
+def test_a_record_has_its_sections(record):
     assert title(record).startswith(f"{record.name[:4]}. ")
-    assert re.fullmatch(r"accepted|proposed|superseded by \d{4}", status(record))
     _, *parts = re.split(r"^## ", record.read_text(), flags=re.MULTILINE)
-    assert [part.splitlines()[0] for part in parts] == SECTIONS
+    assert [part.splitlines()[0] for part in parts if not part.startswith("Rejected\n")] == SECTIONS
     assert all(len(part.splitlines()) > 2 for part in parts)
 
 
-def test_the_index_has_a_line_for_each_record():
-    lines = re.findall(r"^\| \[(.+)\]\((.+)\) \| (.+) \|$", (FOLDER / "index.md").read_text(), re.MULTILINE)
-    assert lines == [(title(record), record.name, status(record)) for record in RECORDS]
+def test_the_list_has_a_line_for_each_record_and_for_each_that_is_gone():
+    page = (FOLDER / "index.md").read_text()
+    kept = re.findall(r"^\| \[(\d{4})\]\((.+)\) \| (.+) \|$", page, re.MULTILINE)
+    assert kept == [(record.name[:4], record.name, title(record)[6:]) for record in RECORDS]
+    numbers = [number for number, *_ in kept]
+    gone = re.findall(r"^\| (\d{4}) \| .+ \| (?:deleted: .+|merged into (\d{4})) \|$", page, re.MULTILINE)
+    assert {survivor for _, survivor in gone if survivor} <= {*numbers}
+    numbers = sorted([*numbers, *(number for number, _ in gone)])
+    assert numbers == [f"{n:04}" for n in range(1, len(numbers) + 1)]
 
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "docs" / "architecture.md", *(record for record in RECORDS if status(record) == "accepted")],
+    [ROOT / "docs" / "architecture.md", *RECORDS],
     ids=lambda page: page.stem,
 )
-def test_paths_of_accepted_records_and_of_the_architecture_exist(page):
+def test_paths_of_records_and_of_the_architecture_exist(page):
     missing = [path for path in PATH.findall(page.read_text()) if not (ROOT / path).exists()]
     assert not missing
 
