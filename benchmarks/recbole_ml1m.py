@@ -1,4 +1,4 @@
-"""BPR of RecBole itself on MovieLens-1M, with the settings that RecBole-GNN publishes; ``docs/benchmarks.md``.
+"""BPR of RecBole itself on MovieLens-1M, with the settings that RecBole-GNN publishes; ``docs/record/benchmarks.md``.
 
 With the interpreter of RecBole's environment (``benchmarks/peers/run.py`` installs it), a ``ratings.csv.gz`` or
 ``ratings.dat``, and a folder for results::

@@ -1,4 +1,4 @@
-"""Values of a study in the form of the files behind quoted numbers (`docs/quoted_numbers.md`).
+"""Values of a study in the form of the files behind quoted numbers (`docs/record/quoted_numbers.md`).
 
     python -m tools.measured STUDY --measure recall@20=Recall@20 --at 4 --at end --at best:val_recall@20 \
         [--setting file-sum1] [--row SHOWN=EXPERIMENT] [--into FILE]

@@ -10,7 +10,7 @@ import pytest
 
 from gossiprec.federated import RECOMMENDERS
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGES = Path(__file__).parents[2] / "docs" / "record" / "papers"
 BEAUTY, ML_1M = 22363, 6035
 
 
@@ -37,7 +37,7 @@ def standard_errors_apart(one, other, n_items):
 )
 def test_multiples_of_the_fedcl_page_are_those_of_unpaired_errors(one, other, n, words):
     assert f"{standard_errors_apart(one, other, n):.1f} standard errors" in words
-    page = " ".join((DOCS / "notes_fedcl.md").read_text(encoding="utf-8").split())
+    page = " ".join((PAGES / "notes_fedcl.md").read_text(encoding="utf-8").split())
     assert words in page
 
 
@@ -53,7 +53,7 @@ def test_the_error_of_a_difference_is_that_of_independent_draws():
 
 
 def test_the_table_of_all_papers_has_every_recommender_or_says_why_not():
-    page = (DOCS / "all_papers.md").read_text(encoding="utf-8")
+    page = (PAGES.parent / "all_papers.md").read_text(encoding="utf-8")
     missing = page.partition("Not in the table:")[2].partition("## Columns")[0]
     study = (Path(__file__).parents[2] / "analysis" / "all_papers" / "study.yaml").read_text(encoding="utf-8")
     for name in RECOMMENDERS:

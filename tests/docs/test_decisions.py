@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "docs" / "decisions"
+FOLDER = ROOT / "docs" / "record" / "decisions"
 RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
 SECTIONS = ["Context", "Decision", "Consequences"]
 """Each record has these, and one on what was rejected if there were alternatives."""

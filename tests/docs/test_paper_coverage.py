@@ -13,18 +13,18 @@ import yaml
 from analysis import cda_paper, cl4fedrec, fedcl, pdc_frs, perfedrec_pp
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS, SPECS = ROOT / "docs", ROOT.parent / "shared" / "specs"
+PAPER_PAGES, SPECS = ROOT / "docs" / "record" / "papers", ROOT.parent / "shared" / "specs"
 PRINTED = [SPECS / f"{name}.yaml" for name in ("published", "published_federated", "published_more")]
-with (DOCS / "papers" / "coverage.csv").open() as lines:
+with (PAPER_PAGES / "coverage.csv").open() as lines:
     CELLS = list(csv.DictReader(lines))
-PAGE = (DOCS / "papers" / "coverage.md").read_text()
+PAGE = (PAPER_PAGES / "coverage.md").read_text()
 VERDICTS = ("within", "near", "outside", "cannot be judged")
 PAPERS = {
-    "cda": ("CDA", "results.md", "cda_study.md", "notes_cda.md"),
-    "cl4fedrec": ("CL4FedRec", "cl4fedrec_study.md", "notes_cl4fedrec.md"),
-    "pdc-frs": ("PDC-FRS", "pdc_frs_study.md", "notes_pdc_frs.md"),
-    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp_study.md", "notes_perfedrec_pp.md", "notes_measured.md"),
-    "fedcl": ("FedCL", "fedcl_study.md", "notes_fedcl.md"),
+    "cda": ("CDA", "results.md", "cda.md", "notes_cda.md"),
+    "cl4fedrec": ("CL4FedRec", "cl4fedrec.md", "notes_cl4fedrec.md"),
+    "pdc-frs": ("PDC-FRS", "pdc_frs.md", "notes_pdc_frs.md"),
+    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp.md", "notes_perfedrec_pp.md", "../measurements.md"),
+    "fedcl": ("FedCL", "fedcl.md", "notes_fedcl.md"),
 }
 """By name in the list: the name on the page, and the pages that quote its values."""
 NO_RUN = {"no data", "a time of another machine"}
@@ -138,7 +138,7 @@ def test_numbers_that_studies_compare_with_have_a_line(paper):
 
 def passages(page):
     """Yield the numbers of each row of a table, and of each paragraph, of a page."""
-    for block in (DOCS / page).read_text().replace(",", "").split("\n\n"):
+    for block in (PAPER_PAGES / page).read_text().replace(",", "").split("\n\n"):
         rows = [line for line in block.splitlines() if line.lstrip().startswith("|")]
         for part in rows or [block]:
             yield {float(found) for found in re.findall(r"(?<![\d.])\d*\.?\d+", part)}

@@ -5,8 +5,9 @@ and, if there are several, `seed`, `setting` and `look`. Its rows and columns ha
 values the page's units; where a cell has several numbers, so has the value. With options the comment is YAML,
 `{file: FILE, setting: NAME, labels: NUMBER, middle: median, rows: {...}, columns: {...}}`: how many first cells of a
 row are its name (otherwise one), what is quoted of seeds (otherwise means), and other names. A row "A less B" has
-differences, seed by seed; a column "HR@10, end" is one look; FILE may have a star. Of `docs/papers/coverage.csv` the
-setting is the paper, and a row "Table 4, Yelp, MF". `docs/quoted_numbers.md` lists the sections without a file.
+differences, seed by seed; a column "HR@10, end" is one look; FILE may have a star. Of
+`docs/record/papers/coverage.csv` the setting is the paper, and a row "Table 4, Yelp, MF".
+`docs/record/quoted_numbers.md` lists the sections without a file.
 """
 
 from __future__ import annotations
@@ -25,17 +26,21 @@ from scipy.stats import t as student
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("[!d]*/*.md"))]
-LIST = "quoted_numbers.md"
+RECORD = DOCS / "record"
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted(DOCS.rglob("*.md")) if not page.is_relative_to(RECORD / "decisions")),
+]
+LIST = RECORD / "quoted_numbers.md"
 """The page that lists sections whose numbers have no committed table."""
 LOOKS = {"end": "last epoch", "best": "best validation epoch", "max": "largest"}
 """Reporting points of studies (analysis.papers.comparison), by the word that ends the head of a column."""
 NOT_OURS = ("published", "quoted", "aim", "printed", "supplement")
 """First words of columns (or rows) that quote others, or follow from their neighbours."""
 ELSEWHERE = {
-    "docs/poison_matrix.md, What was found": "below",
-    "docs/benchmarks.md, top, GRU4Rec": "below",
-    "docs/papers/coverage.md, Tables": "test_paper_coverage",
+    "docs/record/poison_matrix.md, What was found": "below",
+    "docs/record/benchmarks.md, top, GRU4Rec": "below",
+    "docs/record/papers/coverage.md, Tables": "test_paper_coverage",
 }
 """Tables that another test compares with their files."""
 NUMBER = re.compile(r"(± ?)?(?<![\w.@])([+-]?(?:\d[\d,]*)?\.?\d+(?:e[+-]?\d+)?)")
@@ -117,7 +122,7 @@ MAPPED = [table for page in PAGES for table in tables(page) if table.source]
 UNMAPPED = [
     table
     for page in PAGES
-    if page.name != LIST
+    if page != LIST
     for table in tables(page)
     if table.is_measured() and not table.source and not str(table).startswith(tuple(ELSEWHERE))
 ]
@@ -266,7 +271,10 @@ def spreads(file, differences):
 def files_of(page):
     """Return the files of a page: those of its tables and of its comments on sentences, and the one of all papers."""
     named = re.findall(r"<!-- sentences: (.*?) -->", page.read_text())
-    return {one.source["file"] for one in MAPPED if one.page == page} | {*named, "docs/papers/coverage.csv"}
+    return {one.source["file"] for one in MAPPED if one.page == page} | {
+        *named,
+        "docs/record/papers/coverage.csv",
+    }
 
 
 INTERVAL = re.compile(r"([+-]?)(\d*\.?\d+)\s±\s(\d*\.?\d+)")
@@ -275,7 +283,7 @@ INTERVAL = re.compile(r"([+-]?)(\d*\.?\d+)\s±\s(\d*\.?\d+)")
 
 def unknown_intervals(page):
     """Yield each interval in a sentence that no file of the page has, if its section is not listed without a file."""
-    listed = [section for name, section, _ in tables(DOCS / LIST)[0].rows if Path(name).name == page.name]
+    listed = [section for name, section, _ in tables(LIST)[0].rows if Path(name).name == page.name]
     for part in re.split(r"^(?=##+ )", page.read_text(), flags=re.M):
         heading = re.match(r"##+ (.*)", part)
         if (heading[1].replace("`", "") if heading else "top") in listed:
@@ -295,7 +303,7 @@ def unknown_intervals(page):
 )
 @pytest.mark.cases(5)
 def test_intervals_in_sentences_are_those_of_the_files(page):
-    listed = {told for name, told in tables(DOCS / LIST)[1].rows if Path(name).name == page.name}
+    listed = {told for name, told in tables(LIST)[1].rows if Path(name).name == page.name}
     assert {*unknown_intervals(page)} <= {one for told in listed for one in told.split(", ")}
 
 
@@ -304,7 +312,7 @@ def test_every_row_of_a_file_is_quoted():
     for table in MAPPED:
         labels = [label for label, _ in table.labelled(table.source.get("labels", 1))]
         names = [table.source.get("rows", {}).get(label, label) for label in labels]
-        for path in {*ROOT.glob(table.source["file"])} - {DOCS / "papers" / "coverage.csv"}:
+        for path in {*ROOT.glob(table.source["file"])} - {RECORD / "papers" / "coverage.csv"}:
             there = quoted_rows.setdefault(path, set())
             there.update((table.source.get("setting", ""), name) for name in names)
     for path, rows in quoted_rows.items():
@@ -312,9 +320,7 @@ def test_every_row_of_a_file_is_quoted():
 
 
 def test_a_measured_table_names_its_file_or_is_listed():
-    listed = {
-        (Path(page).name, section.replace("top", "")) for page, section, _ in tables(DOCS / LIST)[0].rows
-    }
+    listed = {(Path(page).name, section.replace("top", "")) for page, section, _ in tables(LIST)[0].rows}
     assert {(one.page.name, one.section.replace("`", "")) for one in UNMAPPED} == listed
 
 
@@ -340,7 +346,7 @@ def test_lines_of_coverage_are_those_of_the_tables(folder):
     source = {"file": f"analysis/{folder}/measured/*.csv", "rows": SAME}
     paper = folder.replace("_", "-").removesuffix("-paper")
     settings = {setting for setting, *_ in measured(source["file"])} - {""}
-    with (DOCS / "papers" / "coverage.csv").open() as file:
+    with (RECORD / "papers" / "coverage.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["paper"] == paper]
     judged = [row for row in rows if row["setting"].partition(",")[0] in settings]
     assert judged
@@ -383,7 +389,7 @@ def committed(name):
 @pytest.mark.parametrize("network", ["federation", "gossip"])
 def test_the_page_on_rules_quotes_its_tables(network):
     success, loss = committed("success_all"), committed("loss_all")
-    (table,) = (one for one in tables(DOCS / "poison_matrix.md") if one.header[:2] == (network, "psmu"))
+    (table,) = (one for one in tables(RECORD / "poison_matrix.md") if one.header[:2] == (network, "psmu"))
     for row in table.rows:
         rule = row[0].replace("no rule", "no-rule")
         for attack, quoted in zip(table.header[1:7], row[1:7], strict=True):
@@ -404,7 +410,7 @@ def test_the_page_on_rules_quotes_its_tables(network):
 
 def test_every_rule_of_the_committed_tables_is_on_the_page():
     for network in ("federation", "gossip"):
-        (table,) = (one for one in tables(DOCS / "poison_matrix.md") if one.header[:2] == (network, "psmu"))
+        (table,) = (one for one in tables(RECORD / "poison_matrix.md") if one.header[:2] == (network, "psmu"))
         there = {rule for net, rule, _ in committed("success_all") if net == network}
         assert {row[0].replace("no rule", "no-rule") for row in table.rows} == there
 
@@ -441,7 +447,7 @@ def test_the_page_of_benchmarks_quotes_the_passes_of_gru4rec():
             values = [float(row[name]) for name in ("val_hit@10", "hit@10", "full_ndcg@10")]
             measured.setdefault((row["data"], row["loss"]), {})[row["pass"]] = values
     (table,) = (
-        one for one in tables(DOCS / "benchmarks.md") if one.header[0] == "GRU4Rec, HR@10 after passes"
+        one for one in tables(RECORD / "benchmarks.md") if one.header[0] == "GRU4Rec, HR@10 after passes"
     )
     for name, *quoted, best, _ in table.rows:
         passes = measured.pop(tuple(name.split(", ")))

@@ -28,10 +28,10 @@ def test_every_run_of_a_shipped_study_resolves(path):
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_study_has_a_page_that_names_it(path):
-    page = (ROOT / "docs" / "studies" / f"{path.stem}.md").read_text()
+    page = (ROOT / "docs" / "record" / "studies" / f"{path.stem}.md").read_text()
 
     assert f"gossiprec study scenarios/studies/{path.name}" in page
-    assert f"studies/{path.stem}.md" in (ROOT / "docs" / "studies.md").read_text()
+    assert f"record/studies/{path.stem}.md" in (ROOT / "docs" / "studies.md").read_text()
 
 
 @pytest.mark.slow
