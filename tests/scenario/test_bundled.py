@@ -119,7 +119,7 @@ def test_schema_is_written_to_a_file(tmp_path):
     ("path", "step"),
     [
         ("scenarios/fedmf.yaml", "; use its present path scenarios/papers/fedmf/fedmf.yaml"),
-        ("scenarios/fedmff.yaml", "; did you mean 'fedcl.yaml'?"),
+        ("scenarios/smokes.yaml", "; did you mean 'smoke.yaml'?"),
         ("fedmf.yaml", "; run gossiprec init fedmf to write it"),
         ("scenarios/cda/fedmf.yaml", "; run gossiprec init fedmf to write it"),
     ],
