@@ -172,8 +172,3 @@ def test_a_model_without_kernels_is_refused(monkeypatch):
             GossipRecError, match=r"executor.portable: found true, but there are no compiled kernels for ncf"
         ):
             prepare(load_scenario(scenario))
-
-
-def test_runs_that_are_not_portable_have_scenarios_without_the_key():
-    assert "portable" not in load_scenario(tiny()).resolved()["executor"]
-    assert load_scenario(tiny(executor=PORTABLE)).resolved()["executor"]["portable"] is True

@@ -205,43 +205,7 @@ class Scenario(ScenarioHeader):
 
     def resolved(self) -> dict[str, Any]:
         """Return plain data with defaults filled in; loading it gives an equal scenario."""
-        plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
-        if not self.attackers:  # files written before there were attackers stay unchanged
-            del plain["attackers"]
-        for entry in plain.get("attackers", []):
-            if entry["aim"] == "promote":
-                del entry["aim"]
-        if not self.adversaries:
-            del plain["adversaries"]
-        if self.coordinator == CoordinatorOptions():
-            del plain["coordinator"]
-        for key in ("user_features", "item_features"):  # the same applies to attributes and groups
-            if getattr(self.dataset, key) is None:
-                del plain["dataset"][key]
-        if not self.dataset.without:
-            del plain["dataset"]["without"]
-        if self.training.positives_drawn == "all":
-            del plain["training"]["positives_drawn"]
-        if plain["model"].get("random_end") == 0:
-            del plain["model"]["random_end"]
-        for key in ("activity_groups", "groups", "keep_lists", "keep", "sample"):
-            if getattr(self.evaluate, key) is None:
-                del plain["evaluate"][key]
-        if self.evaluate.by_user == "last":
-            del plain["evaluate"]["by_user"]
-        if not self.evaluate.train_loss:
-            del plain["evaluate"]["train_loss"]
-        for key in ("seconds_per_wake", "stop", "changes"):
-            if not plain[key]:
-                del plain[key]
-        if not self.executor.portable:
-            del plain["executor"]["portable"]
-        if self.executor.folder is None:
-            del plain["executor"]["folder"]
-        if self.executor.name != "ray":  # the same applies to the options of ray
-            for key in ("shards", "address", "inner"):
-                del plain["executor"][key]
-        return plain
+        return {key: _plain(getattr(self, key)) for key in type(self).model_fields}
 
     def with_(self, **changes: Any) -> Scenario:
         """Return a copy with other values at the top level, such as ``with_(seed=2)``.

@@ -60,7 +60,7 @@ def shortened(path):
     ):  # a trace of contacts names all nodes
         yield f"dataset.limit_users={12 if path.stem.startswith(CDA) else 20}"
     yield f"protocol.{LENGTH.get(scenario.protocol.name, 'wakes')}=2"
-    if scenario.resolved().get("stop", {}).get("patience"):
+    if (scenario.resolved()["stop"] or {}).get("patience"):
         yield "stop.patience=1"
     if scenario.protocol.name == "central":
         yield "training.batch_size=64"

@@ -17,7 +17,6 @@ from gossiprec.base.options import Options
 from gossiprec.emulation import replay, simulate
 from gossiprec.rules import ReportsFindings
 from gossiprec.rules.servers import SERVERS, Downlink, Server
-from gossiprec.scenario import load_scenario
 from gossiprec.study.api import study
 from gossiprec.testing import check_adversary, temporarily_registered
 from tests.emulation.ended_early import often, outcome
@@ -332,10 +331,6 @@ def test_what_does_not_fit_is_refused_with_one_message(how, words, registered, t
 def test_adversaries_that_do_not_fit_the_scenario_are_refused(sections, words, registered, tmp_path):
     with pytest.raises(ScenarioError, match=words):
         simulate(tiny(**sections), out=tmp_path / "run")
-
-
-def test_a_scenario_without_adversaries_is_written_as_before():
-    assert "adversaries" not in load_scenario(tiny()).resolved()
 
 
 def test_only_own_data_can_be_read(tmp_path):

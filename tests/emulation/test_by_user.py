@@ -87,7 +87,6 @@ def test_lists_do_not_depend_on_shards_and_change_nothing_else(whole, tmp_path):
     for name in ("lists.parquet", FILE, "metrics.csv"):
         assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
     assert (plain.path / FILE).read_bytes() == (whole.path / FILE).read_bytes()
-    assert "keep_lists" not in plain.scenario["evaluate"]
     with pytest.raises(LogError, match=r"has no lists.parquet; expected a run .* with evaluate.keep_lists"):
         plain.table("lists")
 
@@ -106,7 +105,7 @@ def test_by_default_the_last_report_is_kept_and_the_one_that_validation_items_ch
     kept = np.isin(whole.by_user["time"], [chosen, last])
 
     assert chosen < last
-    assert "by_user" not in run.scenario["evaluate"]  # scenarios keep the bytes of earlier versions
+    assert run.scenario["evaluate"]["by_user"] == "last"
     for name, column in run.by_user.items():
         assert column.tolist() == whole.by_user[name][kept].tolist()
 

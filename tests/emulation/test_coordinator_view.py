@@ -86,11 +86,6 @@ def recording(request):
         yield
 
 
-def test_runs_without_the_section_are_as_before():
-    assert "coordinator" not in load_scenario(tiny(protocol=MODELS)).resolved()
-    assert load_scenario(star()).resolved()["coordinator"]["sees"] == "sums"
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_sums_change_models_only_by_the_encoding(mode):
     plain, summed = (

@@ -207,8 +207,8 @@ def test_an_estimate_says_at_most():
     assert accuracies[1] == "at most"
 
 
-def test_a_scenario_without_a_rule_is_written_as_before():
-    assert "stop" not in load_scenario(often()).resolved()
+def test_a_rule_is_written_with_its_defaults():
+    assert load_scenario(often()).resolved()["stop"] is None
     found = load_scenario(stopping()).resolved()["stop"]
     assert found == {"measure": MEASURE, "patience": 2, "min_delta": 0.2}
     assert list(itertools.islice(found, 1)) == ["measure"]

@@ -259,4 +259,3 @@ def test_a_change_from_python_that_cannot_be_made_is_refused(tmp_path):
             live.change(RATE, 1)
         run = live.finish()
     assert run.events("change")["time"].tolist() == [0.0]
-    assert "changes" not in load_scenario(often()).resolved()

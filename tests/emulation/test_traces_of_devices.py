@@ -444,11 +444,6 @@ def test_missing_measurements_are_filled_in_from_the_other_direction_or_the_row(
     assert found.tolist() == [[0, 1, 2, 3], [1, 0, 0.5, 0.5], [4, 4, 0, 5], [6, 6, 7, 0]]
 
 
-def test_a_scenario_without_seconds_keeps_its_file():
-    assert "seconds_per_wake" not in load_scenario(tiny()).resolved()
-    assert load_scenario(tiny(seconds_per_wake=60)).resolved()["seconds_per_wake"] == 60
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

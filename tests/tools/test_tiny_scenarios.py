@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gossiprec.measures.selectors import measure_name
 from gossiprec.scenario import load_scenario
@@ -48,7 +49,8 @@ def test_trackers_interruptions_and_commands_belong_to_scenarios(tiny):
 
 
 @pytest.mark.slow
-def test_every_tiny_scenario_is_valid(tiny, tmp_path):
+def test_every_tiny_scenario_is_valid_and_resolves_to_itself(tiny, tmp_path):
     tiny.write_inputs(tmp_path)
     for plain in tiny.SCENARIOS.values():
-        load_scenario(json.loads(json.dumps(plain).replace(tiny.INPUTS, str(tmp_path))))
+        scenario = load_scenario(json.loads(json.dumps(plain).replace(tiny.INPUTS, str(tmp_path))))
+        assert load_scenario(yaml.safe_load(yaml.safe_dump(scenario.resolved()))) == scenario
