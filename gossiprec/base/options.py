@@ -5,11 +5,7 @@ Such an option is the name only, or the name with the options of the thing next 
 
 from __future__ import annotations
 
-import ast
 import functools
-import inspect
-import itertools
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
@@ -42,10 +38,11 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Options(BaseModel):
     """Options of one registered thing, or one section of a scenario.
 
-    Unknown keys are errors; the scenario layer turns them into messages with line, key path and a suggestion.
+    The docstring below an option is its description. Unknown keys are errors; the scenario layer turns them into
+    messages with line, key path and a suggestion.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     def remarks(self) -> dict[str, str]:
         """Return comments that ``gossiprec scenario show`` prints after some keys, by key."""
@@ -55,11 +52,11 @@ class Options(BaseModel):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Return the JSON Schema; the docstring below an option is its description."""
+        """Return the JSON Schema, with descriptions of one line."""
         found = handler(schema)
-        properties = handler.resolve_ref_schema(found).get("properties", {})
-        for name, text in option_docs(cls).items():
-            properties[cls.model_fields[name].alias or name].setdefault("description", text)
+        for option in handler.resolve_ref_schema(found).get("properties", {}).values():
+            if "description" in option:
+                option["description"] = option["description"].replace("\n", " ")
         return found
 
     @field_validator("*")
@@ -70,34 +67,6 @@ class Options(BaseModel):
             if isinstance(number, float) and number and not LEAST <= abs(number) <= MOST:
                 raise ValueError(f"found {number:g}; expected 0, or a magnitude from {LEAST:g} to {MOST:g}")
         return value
-
-
-def option_docs(options: type[Options]) -> dict[str, str]:
-    """Return the docstrings below the options of a class and its bases, by option, without line breaks."""
-    found: dict[str, str] = {}
-    for kind in reversed(options.__mro__):
-        for option, doc in itertools.pairwise(_class_body(kind) if issubclass(kind, Options) else ()):
-            match option, doc:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[name] = " ".join(text.split())
-    return {name: text for name, text in found.items() if name in options.model_fields}
-
-
-def _class_body(kind: type) -> list[ast.stmt]:
-    """Return the statements of a class; none if it was not read from a file."""
-    node: ast.AST = _source_tree(kind.__module__)
-    for name in kind.__qualname__.replace(".<locals>", "").split("."):
-        inner = (each for each in ast.walk(node) if getattr(each, "name", None) == name)
-        node = next(inner, ast.Module([], []))
-    return node.body if isinstance(node, ast.ClassDef) else []
-
-
-@functools.cache
-def _source_tree(module: str) -> ast.Module:
-    try:
-        return ast.parse(inspect.getsource(sys.modules[module]))
-    except (OSError, TypeError, KeyError):
-        return ast.Module([], [])
 
 
 class NoOptions(Options):

@@ -8,7 +8,7 @@ import pytest
 from calls import invoke
 from pydantic import Field
 
-from gossiprec.base.options import Options, option_docs
+from gossiprec.base.options import Options
 from gossiprec.models.gmf import GMFOptions
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.scenario import bundled, registries
@@ -53,12 +53,12 @@ def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys
 
     assert page.startswith("gmf (gossiprec)\n  Score of item j")
     assert "  dim                  whole number >= 1, <= 1024  [8]\n" in page
-    assert option_docs(GMFOptions)["dim"] in page
+    assert GMFOptions.model_fields["dim"].description in page
     assert (told["kind"], told["origin"], told["problem"]) == ("models", "gossiprec", "")
     (init_std,) = (option for option in told["options"] if option["key"] == "init_std")
     assert init_std == {
         "key": "init_std", "type": "number > 0", "required": False, "default": 0.01,
-        "description": option_docs(GMFOptions)["init_std"],
+        "description": GMFOptions.model_fields["init_std"].description,
     }  # fmt: skip
 
 
