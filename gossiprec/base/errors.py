@@ -47,11 +47,17 @@ class ResourceError(GossipRecError):
     exit_code = 1
 
 
+_ON_DISK = (
+    "was removed: rows of nodes are in memory; set executor.storage to float16, divide the nodes among shards "
+    "(docs/shards.md), or take a machine with more memory"
+)
 REMOVED = {
     "--calibrate": "was removed: --dry-run predicts the time from earlier runs only; if it predicts none, first make a "
     "run with a twentieth of the rounds",
+    "executor.folder": _ON_DISK,
+    "executor.storage: mapped": _ON_DISK,
 }
-"""The end of the message on each removed option, by the option; it names the replacement."""
+"""The message on each removed option, scenario key or value of a key; it names the replacement."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -124,7 +124,6 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
 
 def _print_estimate(scenario: Scenario, path: Path, output: SimulateOptions) -> None:
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
-    from gossiprec.base.mapped_file import free_bytes
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
     from gossiprec.emulation.estimate.memory import bytes_available_to_run
@@ -143,10 +142,6 @@ def _print_estimate(scenario: Scenario, path: Path, output: SimulateOptions) -> 
         "fraction_heard": estimate.fraction_heard,
         "run": str(path),
     }
-    if estimate.disk_folder is not None:
-        facts["disk_mib"] = {part: size / summary_text.MIB for part, size in estimate.disk_bytes.items()}
-        facts["disk_free_mib"] = free_bytes(estimate.disk_folder) / summary_text.MIB
-        facts["disk_folder"] = str(estimate.disk_folder)
     text = json.dumps(facts) if output.as_json else summary_text.format_estimate(facts, scenario.observers)
     echo(text, whole=output.as_json)
     estimate.check_fits()

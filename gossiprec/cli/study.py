@@ -330,13 +330,10 @@ def _print_estimate(runner: StudyRunner, stale_runs: StaleRuns, options: StudyOp
     at_a_time = count_jobs(options.jobs, len(todo))
     if largest is not None:
         memory = sum(largest.memory_bytes.values()) / 2**20
-        on_disk = max(possible.values(), key=lambda each: sum(each.disk_bytes.values()))
-        disk = sum(on_disk.disk_bytes.values()) / 2**20
-        files = f" and {disk:,.0f} MiB of disk in {on_disk.disk_folder}" if disk else ""
         most = "at most " if largest.count_accuracy == "at most" else ""
         echo(
             f"largest: {most}{largest.sizes['node_updates']:,} local epochs of {largest.sizes['executor']}, about "
-            f"{memory:,.0f} MiB{files}; {at_a_time} run in parallel"
+            f"{memory:,.0f} MiB; {at_a_time} run in parallel"
         )
         echo(f"time: {_time_of([possible[hash_] for hash_ in todo if hash_ in possible], at_a_time)}")
     echo(f"to run: {len(todo)}, already finished: {runner.outcome.kept}, folder: {runner.folder.path}")

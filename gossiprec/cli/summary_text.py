@@ -303,11 +303,6 @@ def format_estimate(facts: Mapping[str, Any], observers: Sequence[Any] = ()) -> 
         "memory": f"about {sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
         + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
     }
-    if disk := facts.get("disk_mib"):
-        rows["disk"] = (
-            f"about {sum(disk.values()):,.1f} MiB of {facts['disk_free_mib']:,.0f} MiB free in {facts['disk_folder']}: "
-            + ", ".join(f"{part} {size:,.1f}" for part, size in disk.items())
-        )
     if costly := _format_observers(facts["observers_mib"], observers):
         rows["observers"] = costly
     whom = {

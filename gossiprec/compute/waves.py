@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,7 +18,7 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
-from gossiprec.compute.store import Store, UpdateRows
+from gossiprec.compute.store import UpdateRows
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.update_noise import run_with_noise
 from gossiprec.models.base.kernel_interface import BoundKernel
@@ -194,25 +191,6 @@ class WaveOptions:
 
 LEAST_TASKS, LEAST_WAVES = 2048, 16
 """A plan of fewer tasks or waves is not worth the compiled loop over waves."""
-READ_AHEAD = 1024
-"""Number of tasks of which the rows are read from the disk while the tasks before them are computed."""
-
-
-@contextmanager
-def _read_ahead(store: Store, program: Program, chunks: Iterable[I64]) -> Iterator[Callable[[], None]]:
-    """Pass a function to be called before each chunk of tasks; it starts to read what the chunk after it needs."""
-    if not store.is_mapped:
-        yield lambda: None
-        return
-    following = iter(chunks)
-    with ThreadPoolExecutor(1) as reader:
-        pending = [reader.submit(store.prefetch, program, chunk) for chunk in itertools.islice(following, 1)]
-
-        def advance() -> None:
-            pending.pop().result()
-            pending.append(reader.submit(store.prefetch, program, next(following, np.zeros(0, np.int64))))
-
-        yield advance
 
 
 class WaveRunner:
@@ -249,17 +227,10 @@ class WaveRunner:
         """Run all waves of a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
-        store, offsets = self._executor.store, plan.task_offsets
-        store.note_changes(plan.program)
-        waves = [
-            store.in_disk_order(plan.program, plan.order[first:last])
-            for first, last in itertools.pairwise(offsets)
-        ]
-        chunks = itertools.chain.from_iterable(map(self._chunks, waves))
-        done = self._run_compiled(plan)
-        with _read_ahead(store, plan.program, chunks) as advance:
-            for wave in range(done, len(waves)):
-                self._compute(plan, waves[wave], pool_deliveries_in_wave(plan, wave), advance)
+        self._executor.store.note_changes(plan.program)
+        for wave in range(self._run_compiled(plan), len(plan.task_offsets) - 1):
+            tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
+            self._compute(plan, tasks, pool_deliveries_in_wave(plan, wave))
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
     def _run_compiled(self, plan: ExecutionPlan) -> int:
@@ -299,14 +270,7 @@ class WaveRunner:
         """Return the kernels for pool deliveries, for merges and for tasks, or None if something is not compiled."""
         executor, program = self._executor, plan.program
         whole = executor.parallel and not executor.threads_internally and self._wave_size is None
-        if (
-            not whole
-            or self._steps
-            or executor.store.is_mapped
-            or self._run_tasks != executor.run
-            or is_plain()
-            or os.name != "posix"
-        ):
+        if not whole or self._steps or self._run_tasks != executor.run or is_plain() or os.name != "posix":
             return None
         rows = executor.work.arena.rows
         sights = [hook.bind_pools(rows, plan.pool_deliveries) for hook in self._sighting]
@@ -315,15 +279,12 @@ class WaveRunner:
         found = tuple(tuple(each for each in group if each is not None) for group in groups)
         return found if list(map(len, found)) == list(map(len, groups)) else None
 
-    def _compute(
-        self, plan: ExecutionPlan, tasks: I64, seen: range, before_chunk: Callable[[], None] = lambda: None
-    ) -> None:
+    def _compute(self, plan: ExecutionPlan, tasks: I64, seen: range) -> None:
         """Run independent tasks while the hooks read the wave's pool deliveries, of which no row is written."""
         if seen and (self._executor.threads_internally or not len(tasks)):
             self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
             seen = NOTHING
         for chunk in self._chunks(tasks):
-            before_chunk()
             parts = self._threads.size if seen else min(len(chunk), self._width)
             self._in_parallel(functools.partial(self._share, plan, seen, chunk), parts)
             seen = NOTHING
@@ -336,8 +297,7 @@ class WaveRunner:
         self._run(plan.program, tasks, part)
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:
-        most = READ_AHEAD if self._executor.store.is_mapped else max(len(tasks), 1)
-        size = min(self._wave_size or most, most)
+        size = self._wave_size or max(len(tasks), 1)
         return (tasks[low : low + size] for low in range(0, len(tasks), size))
 
     def _deal(self, tasks: I64, part: int) -> I64:

@@ -58,14 +58,10 @@ COPIES_PER_STEP = 8
 
 
 class StoreMemory(NamedTuple):
-    """The memory of models, messages and optimizer state: bytes by part, and rows in addition to the nodes' own.
-
-    `disk` has the bytes by part in files, in the folder `executor.folder`.
-    """
+    """The memory of models, messages and optimizer state: bytes by part, and rows in addition to the nodes' own."""
 
     bytes: dict[str, int]
     rows: int
-    disk: dict[str, int]
 
 
 class RunMode(ABC):

@@ -115,7 +115,7 @@ class CentralTraining(RunMode):
             "moments": 2 * row_bytes if inputs.has_moments else 0,
             "training": COPIES_PER_STEP * row_bytes + 32 * round(samples),
         }
-        return StoreMemory(sizes, 0, {})
+        return StoreMemory(sizes, 0)
 
     def samples_per_node(self, samples: I64, n_nodes: int) -> I64:
         """Return the samples of all users for the coordinator, and zero for the other nodes."""

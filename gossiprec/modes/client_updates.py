@@ -196,7 +196,7 @@ class ClientUpdates(RunMode):
         }
         if choice and (held := RECOMMENDERS[choice.name].coordinator_bytes(layout, n_clients)):
             sizes["recommender"] = held
-        return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting, {})
+        return StoreMemory(sizes, inputs.protocol.n_nodes + inputs.waiting)
 
     def waiting_handles(self, waiting: int) -> int:
         """Return the handles of the versions that clients receive, train and send."""

@@ -41,7 +41,7 @@ class WholeModels(RunMode):
         def missing() -> str | None:
             kind = EXECUTORS["fused"]
             return kind.missing_feature(
-                outline.model, outline.training, executor.number_format, settings, outline.layout
+                outline.model, outline.training, executor.storage, settings, outline.layout
             )
 
         if executor.portable:
@@ -61,21 +61,18 @@ class WholeModels(RunMode):
     ) -> Executor:
         """Return a reference, batched or fused executor on an arena with a row for every node."""
         from gossiprec.compute.executors import EXECUTORS, ExecutorContext
-        from gossiprec.compute.store.arena import MappedArena
 
         scenario, layout, training = components.scenario, components.layout, components.training
         device = scenario.executor.device
         kind = EXECUTORS[self.training_executor(outline)]
-        n_nodes, moments = components.protocol.n_nodes, training.optimizer == "adam"
-        folder = scenario.executor.mapped_folder
-        if folder is None:
-            storage = scenario.executor.number_format
-            arena = kind.make_arena(
-                layout, n_nodes=n_nodes, moments=moments, storage=storage, divided=divided, device=device
-            )
-        else:
-            arena = MappedArena(layout, n_nodes=n_nodes, moments=moments, folder=folder)
-            device = "cpu"
+        arena = kind.make_arena(
+            layout,
+            n_nodes=components.protocol.n_nodes,
+            moments=training.optimizer == "adam",
+            storage=scenario.executor.storage,
+            divided=divided,
+            device=device,
+        )
         candidates = components.validation_candidates()
         work = ExecutorContext(
             components.model, layout, training, components.feed, arena, scenario.seed, outline.settings, candidates
@@ -98,10 +95,10 @@ class WholeModels(RunMode):
         first = n_nodes if inputs.scenario.churn.model == "reset" else 0
         more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
         needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
-        executor = inputs.scenario.executor
-        needed = {part: size // executor.shards for part, size in needed.items()}
-        in_memory, on_disk = ({}, needed) if executor.storage == "mapped" else (needed, {})
-        return StoreMemory(in_memory, spare + waiting + rewritten, on_disk)
+        shards = inputs.scenario.executor.shards
+        return StoreMemory(
+            {part: size // shards for part, size in needed.items()}, spare + waiting + rewritten
+        )
 
     def write_first_models(
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None

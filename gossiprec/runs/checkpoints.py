@@ -32,7 +32,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError
-from gossiprec.base.mapped_file import make_mapped_array
 from gossiprec.runs import checkpoint_format as fmt
 from gossiprec.runs import record_format, run_files
 from gossiprec.runs.checkpoint_format import GRAIN, CheckpointStamp
@@ -59,8 +58,6 @@ MAX_DELTA_FRACTION = 0.7
 MIN_DELTA_BYTES = 2**20
 """Bytes below which a checkpoint is always written whole."""
 
-MAPPED_BYTES = 2**24
-"""Bytes from which an array is kept in a file, if a folder is given."""
 _ARRAY = 1
 """Code of an array's number among msgpack's extension types."""
 
@@ -177,7 +174,7 @@ def base_tick(path: Path) -> int | None:
 
 
 def read_checkpoint(
-    path: str | os.PathLike[str], *, limit_bytes: int, folder: Path | None = None
+    path: str | os.PathLike[str], *, limit_bytes: int
 ) -> tuple[CheckpointStamp, dict[str, Any]]:
     """Return a checkpoint's stamp and state; every byte that is used has been checked.
 
@@ -187,8 +184,6 @@ def read_checkpoint(
         The files on which it builds are in the same folder.
     limit_bytes : int
         Limit on the memory of its arrays.
-    folder : Path, optional
-        A folder for temporary files in which large arrays are kept in place of memory.
 
     Raises
     ------
@@ -199,21 +194,14 @@ def read_checkpoint(
     """
     path = Path(path)
     own = fmt.read_content(path)
-    maps = [folder is not None and block.n_bytes >= MAPPED_BYTES for block in own.blocks]
-    in_memory = sum(block.n_bytes for block, mapped in zip(own.blocks, maps, strict=True) if not mapped)
-    needed = in_memory + record_format.VALUE_BYTES * len(own.tree)
+    needed = sum(block.n_bytes for block in own.blocks) + record_format.VALUE_BYTES * len(own.tree)
     if needed > limit_bytes:
         raise ResourceError(
             f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
             "stop other programs, or resume on a larger machine"
         )
     left = (limit_bytes - needed) // record_format.CONTAINER_BYTES
-    arrays = [
-        make_mapped_array(folder, block.shape, block.dtype)
-        if mapped and folder is not None
-        else np.zeros(block.shape, block.dtype)
-        for block, mapped in zip(own.blocks, maps, strict=True)
-    ]
+    arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
     flats = [array.reshape(-1).view(np.uint8) for array in arrays]
     tracked = [flat for flat, block in zip(flats, own.blocks, strict=True) if block.tracked]
     try:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from gossiprec.base.errors import ScenarioError, did_you_mean
+from gossiprec.base.errors import REMOVED, ScenarioError, did_you_mean
 from gossiprec.base.options import RegisteredOptions
 from gossiprec.base.text import format_value
 
@@ -165,7 +165,9 @@ def add_validation_problems(
     for path, here in by_path.items():
         demands = [text for text in map(_demand, here) if text]
         for entry in here:
-            if entry["type"] == "extra_forbidden":
+            if (key := format_path((*at, *path))) in REMOVED:
+                problems.add((*at, *path), REMOVED[key])
+            elif entry["type"] == "extra_forbidden":
                 allowed = [
                     *_keys_at(options, entry["loc"][:-1], raw),
                     *(also_allowed if len(path) == 1 else ()),
@@ -176,7 +178,8 @@ def add_validation_problems(
                 problems.add((*at, *path), _statement(entry))
         if demands:
             near = _near_word(here) or _near_key(options, path, raw, demands, here[0]["input"])
-            hint = near or _some_keys(options, path, raw, demands)
+            removed = REMOVED.get(f"{format_path((*at, *path))}: {here[0]['input']}")
+            hint = f"; it {removed}" if removed else near or _some_keys(options, path, raw, demands)
             problems.add(
                 (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{hint}"
             )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -352,11 +350,8 @@ class ExecutorOptions(Options):
     """Maximum number of operations per wave; lower it to save memory."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device on which the batched executor stores the models."""
-    storage: Literal["float32", "float16", "mapped"] = "float32"
-    """Number format of stored models; float16 halves the memory and uses stochastic rounding (docs/models.md); mapped:
-    float32 in temporary files, for more nodes than fit into memory (docs/models.md)."""
-    folder: str | None = None
-    """mapped: folder of the temporary files, on a disk; null: the system's folder of temporary files ($TMPDIR)."""
+    storage: Literal["float32", "float16"] = "float32"
+    """Number format of stored models; float16 halves the memory and uses stochastic rounding (docs/models.md)."""
     portable: bool = False
     """Produce the same bytes on every processor of one architecture; requires compiled kernels, and is slower."""
     shards: Annotated[int, Field(ge=1, le=64)] = 1
@@ -373,25 +368,7 @@ class ExecutorOptions(Options):
         given = [key for key in ("shards", "address", "inner") if getattr(self, key) != fields[key].default]
         if given and self.name != "ray":
             raise ValueError(f"{given[0]} requires name: ray, found name: {self.name}")
-        if self.storage != "mapped" and self.folder is not None:
-            raise ValueError(f"folder requires storage: mapped, found storage: {self.storage}")
-        if self.storage == "mapped" and (self.shards > 1 or self.device == "cuda"):
-            found = f"shards: {self.shards}" if self.shards > 1 else "device: cuda"
-            raise ValueError(
-                f"found storage: mapped with {found}; expected rows on one machine and its CPU; set storage to "
-                f"float32, or remove {found.partition(':')[0]}"
-            )
         return self
-
-    @property
-    def number_format(self) -> Literal["float32", "float16"]:
-        """The number format of stored models, wherever they are."""
-        return "float32" if self.storage == "mapped" else self.storage
-
-    @property
-    def mapped_folder(self) -> Path | None:
-        """The folder of the files with the rows of nodes, or None if they are in memory."""
-        return Path(self.folder or tempfile.gettempdir()) if self.storage == "mapped" else None
 
     @property
     def computing_executor(self) -> str:

@@ -276,22 +276,6 @@ def test_a_dry_run_of_what_does_not_fit_says_why_and_is_refused(capsys):
     assert "error: the run needs" in err
 
 
-def test_a_dry_run_of_mapped_rows_names_disk_and_memory(capsys, tmp_path):
-    chosen = ("--set", "executor.storage=mapped", "--set", f"executor.folder={tmp_path}")
-    code, out, _ = invoke(capsys, "simulate", SMOKE, *QUICK, "--dry-run", *chosen)
-    assert code == 0
-    (disk,) = [line for line in out.splitlines() if line.startswith("disk")]
-    assert re.search(
-        rf"about [\d.]+ MiB of [\d,]+ MiB free in {tmp_path}: parameters [\d.]+, versions in waiting", disk
-    )
-    assert "parameters" not in next(line for line in out.splitlines() if line.startswith("memory"))
-    code, out, err = invoke(
-        capsys, "simulate", SMOKE, *QUICK, *chosen[:3], "executor.folder=no-such", "--dry-run"
-    )
-    assert code == 2
-    assert "error: executor.folder: found 'no-such', in which no file can be written (No such file" in err
-
-
 def test_a_dry_run_in_json_foresees_the_run(capsys, tmp_path):
     code, out, _ = invoke(capsys, "simulate", SMOKE, *QUICK, "--dry-run", "--json")
     _, run = quick(capsys, tmp_path)

@@ -23,8 +23,6 @@ class FakeExecutor:
             iter_pool_rows=lambda *pool_deliveries: [(rows, *pool_deliveries)],
             rows_of_tasks=lambda program, tasks: rows,
             note_changes=lambda program: None,
-            in_disk_order=lambda program, tasks: tasks,
-            is_mapped=False,
         )
         self.work = SimpleNamespace(arena=None, node_settings=SimpleNamespace(update_clip=np.zeros(1)))
         self.calls = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.base.errors import ScenarioError, did_you_mean
+from gossiprec.base.errors import REMOVED, ScenarioError, did_you_mean
 from gossiprec.measures import MEASURES
 
 # text appended to the minimal scenario (from line 7 on) -> the one line the user reads
@@ -111,8 +111,11 @@ ONE_PROBLEM = {
     "executor: {name: fussed}": "x.yaml:7: executor.name: found 'fussed', "
     "must be 'auto', 'reference', 'batched', 'fused' or 'ray'; did you mean 'fused'?",
     "executor: {threads: 0}": "x.yaml:7: executor.threads: found 0, must be greater than or equal to 1",
-    "executor: {storage: float8}": "x.yaml:7: executor.storage: found 'float8', must be 'float32', 'float16' or "
-    "'mapped'; did you mean 'float32'?",
+    "executor: {storage: float8}": "x.yaml:7: executor.storage: found 'float8', must be 'float32' or 'float16'; "
+    "did you mean 'float32'?",
+    "executor: {storage: mapped}": "x.yaml:7: executor.storage: found 'mapped', must be 'float32' or 'float16'; it "
+    f"{REMOVED['executor.storage: mapped']}",
+    "executor: {folder: /tmp}": f"x.yaml:7: executor.folder: {REMOVED['executor.folder']}",
     "preset: full94": "x.yaml:7: preset: found 'full94', must be one of authors100, full943; "
     "did you mean 'full943'?",
     "1: one": "x.yaml:7: the key '1' must be text",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing as mp
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -214,12 +213,4 @@ def test_a_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path, capsys):
     assert code == 0, errors
     assert "3 combinations, 6 runs" in told
     assert told.count("to run    fanout=") == 6
-    assert " of disk in " not in told
     assert not (tmp_path / "out").exists()
-
-
-def test_a_dry_run_names_the_disk_that_rows_in_files_take(tmp_path, capsys):
-    executor = {"name": "fused", "storage": "mapped", "folder": str(tmp_path)}
-    study = study_file(tmp_path, base={**BASE, "executor": executor})
-    _, told, _ = invoke(capsys, "study", study, "--dry-run")
-    assert re.search(rf"MiB and \d+ MiB of disk in {tmp_path}; \d+ run in parallel", told), told

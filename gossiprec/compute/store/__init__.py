@@ -70,8 +70,6 @@ class Store(ABC):
         The first `n_nodes` handles are the nodes' first models.
     rows : ndarray or UpdateRows
         The models under handles, as observers of merges read them.
-    is_mapped : bool
-        Whether rows are in files; a forked process then sees later changes of them.
     threads : ThreadPoolLike
         Threads for the computations of the coordinator; they are idle then.
     """
@@ -79,7 +77,6 @@ class Store(ABC):
     layout: Layout
     n_nodes: int
     rows: Any
-    is_mapped: bool = False
     threads: ThreadPoolLike = CALLING_THREAD
 
     @property
@@ -160,16 +157,6 @@ class Store(ABC):
 
     def grow(self, capacity: int) -> None:  # noqa: B027
         """Make room for `capacity` handles."""
-
-    def claim(self, n_rows: int) -> None:  # noqa: B027 (only rows on disk can lack space later)
-        """Reserve what the first rows need, so that writing them cannot fail."""
-
-    def in_disk_order(self, program: Program, tasks: I64) -> I64:
-        """Return independent tasks in the order in which their rows are read fastest."""
-        return tasks
-
-    def prefetch(self, program: Program, tasks: I64) -> None:  # noqa: B027 (only rows on disk are read ahead)
-        """Start to read what some tasks need."""
 
     def note_changes(self, program: Program) -> None:  # noqa: B027 (only stores with many rows need it)
         """Note the rows that a program is about to change, for checkpoints."""

@@ -1,8 +1,8 @@
 """The arena, which holds every live model version as one row of one array.
 
 Also here: the arena of one row, for runs with one model (:class:`SingleModelStore`), rows that take memory only when
-written (:class:`LazyRows`), rows in a file (:class:`MappedArena`), and the keys by which rows are rounded to float16
-(:func:`merge_keys`, :func:`update_keys`, :func:`push_keys`).
+written (:class:`LazyRows`), and the keys by which rows are rounded to float16 (:func:`merge_keys`,
+:func:`update_keys`, :func:`push_keys`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -29,7 +28,6 @@ from gossiprec.base.arrays import (
     check_range,
 )
 from gossiprec.base.errors import ResourceError
-from gossiprec.base.mapped_file import MappedFile
 from gossiprec.base.rng import philox_words
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store import Handles, ScoringView, Store
@@ -73,12 +71,6 @@ class LazyRows:
         found = np.frombuffer(self._memory, kind, n_rows * row_size)
         self.rows: npt.NDArray[Any] = found.reshape(n_rows, row_size)
 
-    def claim(self, n_rows: int) -> None:
-        """Reserve what the first rows need, so that writing them cannot fail; memory needs nothing."""
-
-    def prefetch(self, rows: I64) -> None:
-        """Start to read rows (ascending) that are about to be used; rows in memory need nothing."""
-
     def discard(self, rows: I64) -> None:
         """Free the whole pages of rows (ascending); the rows may read as zeros afterwards."""
         if not hasattr(mmap, "MADV_DONTNEED"):
@@ -94,34 +86,6 @@ def _ranges(rows: I64) -> I64:
     begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     ends = np.append(begins[1:], len(rows))[: len(begins)] - 1
     return np.stack([rows[begins], rows[ends] + 1], axis=1)
-
-
-class MappedRows(LazyRows):
-    """Zeroed rows in a temporary file (:class:`~gossiprec.base.mapped_file.MappedFile`).
-
-    Parameters
-    ----------
-    n_rows, row_size : int
-    kind : dtype
-    folder : Path
-    """
-
-    def __init__(self, n_rows: int, row_size: int, kind: npt.DTypeLike, folder: Path) -> None:
-        self._row_bytes = row_size * np.dtype(kind).itemsize
-        self._file = MappedFile(folder, n_rows * self._row_bytes)
-        self.rows = self._file.array((n_rows, row_size), kind)
-
-    def claim(self, n_rows: int) -> None:
-        """Reserve disk space for the first rows."""
-        self._file.claim(n_rows * self._row_bytes)
-
-    def prefetch(self, rows: I64) -> None:
-        """Start to read rows (ascending) from the disk."""
-        for low, high in _ranges(rows) * self._row_bytes:
-            self._file.prefetch(low, high - low)
-
-    def discard(self, rows: I64) -> None:
-        """Do nothing: the disk keeps the rows."""
 
 
 def merge_keys(program: Program, tasks: I64, seed: int) -> U32:
@@ -240,7 +204,6 @@ class Arena(Store):
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
-        self.claim(int(handles.max(initial=-1)) + 1)
         self._rows_written.note_written(handles)
         self.rows[handles] = values if keys is None else to_float16(values, keys)
 
@@ -282,10 +245,6 @@ class Arena(Store):
         handles = current[users]
         return ScoringView(self.layout, self.host_rows(handles), handles, self.layout.user_index(users))
 
-    def claim(self, n_rows: int) -> None:
-        """Reserve what the first rows need, so that writing them cannot fail."""
-        self._reserved.claim(n_rows)
-
     def discard(self, rows: I64) -> None:
         """Free the whole pages of rows."""
         self._reserved.discard(rows)
@@ -299,7 +258,6 @@ class Arena(Store):
         """Make room for `capacity` rows; rows are copied only once the reserved rows are used up."""
         if capacity > len(self._reserved.rows):
             larger = self._reserve(capacity)
-            larger.claim(len(self.rows))
             larger.rows[: len(self.rows)] = self.rows
             self._reserved = larger
         if capacity > len(self.rows):
@@ -308,7 +266,6 @@ class Arena(Store):
 
     def note_changes(self, program: Program) -> None:
         """Note the rows and the moments that a program changes, for checkpoints."""
-        self.claim(int(program.target.max(initial=-1)) + 1)
         self._rows_written.note_written(program.target)
         if len(self.first):
             nodes = program.node[program.update >= 0].astype(np.int64)
@@ -353,9 +310,7 @@ class Arena(Store):
         for name in ("first", "second", "steps"):
             check_array(f"arena.{name}", state[name], getattr(self, name))
         check_range("arena.steps", state["steps"], 0, MOST_COUNT)
-        self.claim(int(needed.max(initial=-1)) + 1)
-        for some in np.array_split(needed, len(needed) * self.layout.row_size // _LARGE + 1):
-            self.rows[some] = state["rows"][some]  # in parts, for rows on disk may not fit into memory
+        self.rows[needed] = state["rows"][needed]
         self._moments_written.note_written(np.arange(len(self.first)))
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]
@@ -393,60 +348,6 @@ class Arena(Store):
             f"{capacity} model versions; raise the limit (ulimit -v), or lower dataset.limit_users or "
             "model.dim"
         )
-
-
-MOST_READ_AHEAD = 2**26
-"""Numbers of the rows that are read ahead before they are scored: 256 MiB."""
-
-
-class MappedArena(Arena):
-    """An arena in temporary files, for more nodes than fit into memory (decision 0108).
-
-    Parameters
-    ----------
-    layout : Layout
-    n_nodes : int
-    moments : bool
-    folder : Path
-        The folder of the files.
-    """
-
-    is_mapped = True
-
-    def __init__(self, layout: Layout, *, n_nodes: int, moments: bool, folder: Path) -> None:
-        self._folder = folder
-        super().__init__(layout, n_nodes=n_nodes, capacity=n_nodes, moments=moments, sparse=True)
-        for each in self._moments:
-            each.claim(len(each.rows))
-
-    @property
-    def is_plain(self) -> bool:
-        """True: loops read and write the mapped rows in place."""
-        return True
-
-    def in_disk_order(self, program: Program, tasks: I64) -> I64:
-        """Return tasks in the order of their nodes' rows in the files."""
-        return tasks[np.argsort(program.node[tasks], kind="stable")]
-
-    def prefetch(self, program: Program, tasks: I64) -> None:
-        """Start to read the rows and the moments of some tasks."""
-        begins, ends = program.merge_offsets[tasks], program.merge_offsets[tasks + 1]
-        received = [program.merge_row[low:high] for low, high in zip(begins, ends, strict=True)]
-        # a page that is written is read first
-        rows = [program.source[tasks], program.target[tasks], *received]
-        self._reserved.prefetch(np.unique(np.concatenate(rows)).astype(np.int64))
-        trained = np.unique(program.node[tasks[program.update[tasks] >= 0]]).astype(np.int64)
-        for moments in self._moments if len(self.first) else ():
-            moments.prefetch(trained)
-
-    def scoring_view(self, current: I64, users: I64) -> ScoringView:
-        """Return a view of the users' rows; few rows are read ahead."""
-        if len(users) * self.layout.row_size <= MOST_READ_AHEAD:
-            self._reserved.prefetch(np.unique(current[users]))
-        return super().scoring_view(current, users)
-
-    def _addresses(self, n_rows: int, kind: np.typing.DTypeLike) -> LazyRows:
-        return MappedRows(n_rows, self.layout.row_size, kind, self._folder)
 
 
 class SingleModelStore(Arena):

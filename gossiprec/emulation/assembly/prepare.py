@@ -68,7 +68,6 @@ from gossiprec.emulation.assembly.summed_answers import (
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
 from gossiprec.emulation.estimate.memory import (
-    check_disk,
     check_memory,
     estimate_memory,
     figure_bytes,
@@ -128,7 +127,6 @@ def make_planner(
         )
     )
     executor.store.grow(planner.capacity)
-    executor.store.claim(planner.rows_used + rows)
     return planner
 
 
@@ -389,7 +387,6 @@ def _assemble(
     estimate = estimate_memory(inputs.extent)
     needed = process_bytes(inputs.extent, inputs.training_executor) | estimate.bytes
     check_memory(needed)
-    check_disk(components.scenario.executor.mapped_folder, estimate.disk)
     executor = components.mode.make_executor(components, inputs.outline, divided=shard is not None)
     store, seed = executor.store, components.scenario.seed
     threads = ThreadPool(thread_count(components.scenario) if executor.parallel else 1)

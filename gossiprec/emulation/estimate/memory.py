@@ -12,7 +12,6 @@ import math
 import resource
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import available_bytes, resident_bytes
-from gossiprec.base.mapped_file import check_free
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.emulation.assembly.components import RunComponents
@@ -137,19 +135,8 @@ def check_memory(needed: dict[str, int]) -> None:
             f"the run needs {total / MIB:,.0f} MiB ({parts}), but only {available / MIB:,.0f} MiB are "
             "available; reduce dataset.limit_users or dataset.users, model.dim, protocol.wakes or "
             "protocol.rounds, the number of observers or of their momenta, or observers.reference_items, or "
-            f"set executor.storage to float16, or to mapped for rows on disk; {count_machines(needed, available)}"
+            f"set executor.storage to float16; {count_machines(needed, available)}"
         )
-
-
-def check_disk(folder: Path | None, needed: dict[str, int]) -> None:
-    """Refuse a run of which the rows in files, bytes by part, do not fit on the disk of their folder.
-
-    Raises
-    ------
-    ResourceError, ScenarioError
-    """
-    if folder is not None:
-        check_free(folder, sum(needed.values()))
 
 
 def bytes_available_to_run(needed: dict[str, int]) -> int:
@@ -248,7 +235,7 @@ class MemoryInputs:
     @property
     def row_bytes(self) -> int:
         """Bytes of a stored model version."""
-        return self.layout.row_size * np.dtype(self.scenario.executor.number_format).itemsize
+        return self.layout.row_size * np.dtype(self.scenario.executor.storage).itemsize
 
     @property
     def has_moments(self) -> bool:
@@ -320,7 +307,7 @@ def estimate_memory(extent: MemoryInputs) -> StoreMemory:
     """Return the memory of data, events, model versions, inboxes, servers and optimizer state."""
     common = {"data": _of_data(extent), "events": event_bytes(extent.n_wakes, extent.n_messages)}
     own = extent.mode.memory(extent)
-    return StoreMemory(common | own.bytes, own.rows, own.disk)
+    return StoreMemory(common | own.bytes, own.rows)
 
 
 def _of_stack(extent: MemoryInputs) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +23,6 @@ from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.assembly.summed_answers import coordinator_inbox
 from gossiprec.emulation.estimate.memory import (
     MemoryInputs,
-    check_disk,
     check_memory,
     estimate_memory,
     figure_bytes,
@@ -60,10 +58,6 @@ class RunEstimate:
         Whether the data were read or generated; otherwise the interactions are estimated, too.
     memory_bytes : dict of str to int
         Bytes by part, estimated for observers.
-    disk_bytes : dict of str to int
-        Bytes by part in files, if rows of nodes are mapped.
-    disk_folder : Path or None
-        The folder of these files.
     bytes_by_observer : list of int
         Of each entry of the scenario's observers.
     bytes_to_draw : int
@@ -82,8 +76,6 @@ class RunEstimate:
     count_accuracy: Accuracy
     data_loaded: bool
     memory_bytes: dict[str, int]
-    disk_bytes: dict[str, int]
-    disk_folder: Path | None
     bytes_by_observer: list[int]
     bytes_to_draw: int
     fraction_met: float | None
@@ -93,13 +85,12 @@ class RunEstimate:
     duration: PredictedDuration | None
 
     def check_fits(self) -> None:
-        """Refuse a run that does not fit into memory or on the disk.
+        """Refuse a run that does not fit into memory.
 
         Raises
         ------
-        ResourceError, ScenarioError
+        ResourceError
         """
-        check_disk(self.disk_folder, self.disk_bytes)
         check_memory(self.memory_bytes)
         check_memory({"generating the data": self.bytes_to_draw})
 
@@ -163,7 +154,7 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
     attack_inputs = AttackMemoryInputs(
         n_users=data.n_users,
         layout=extent.layout,
-        storage=scenario.executor.number_format,
+        storage=scenario.executor.storage,
         own_items=float(data.split.train.sizes.mean()),
         keeps=_kept_fraction(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
         ranked_on_sight=compiled is not None and compiled.ranks_open and not inputs.hides_user,
@@ -174,8 +165,9 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         for choice in scenario.observers
     ]
     samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
-    stored = estimate_memory(extent)
-    needed = process_bytes(extent, executor) | stored.bytes | {"observers": sum(each_observer)}
+    needed = (
+        process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": sum(each_observer)}
+    )
     kind = run_kind(scenario, executor)
     work = training_work(model, extent.layout, epochs=counts.epochs, samples=samples)
     return RunEstimate(
@@ -183,8 +175,6 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         count_accuracy=counts.accuracy,
         data_loaded=data.whole,
         memory_bytes=needed | figure_bytes(scenario, needed),
-        disk_bytes=stored.disk,
-        disk_folder=scenario.executor.mapped_folder,
         bytes_by_observer=each_observer,
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),

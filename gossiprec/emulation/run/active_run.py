@@ -260,11 +260,7 @@ class ActiveRun:
         """
         prepared, tape_runner = self.prepared, self._tape_runner
         checkpoints = CheckpointWriter(
-            self.directory,
-            prepared.scenario.checkpoint,
-            self._progress,
-            done=self._earlier.rounds,
-            waits=prepared.executor.store.is_mapped,
+            self.directory, prepared.scenario.checkpoint, self._progress, done=self._earlier.rounds
         )
         self._progress.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False

@@ -236,7 +236,7 @@ def linear_gap(components: RunComponents, noise: NodeNoise) -> str | None:
         ),
         "nodes go offline or computing takes time": scenario.churn != Churn() or scenario.network.compute is not None,
         "every node holds the rows of all users": protocol.whole_user_table,
-        "models are stored in float16": scenario.executor.number_format != "float32",
+        "models are stored in float16": scenario.executor.storage != "float32",
         "training changes during the run": bool(scenario.changes),
         "the recommender adds terms and data": components.recommender is not None,
         "a local update is more than one step of sgd on a full batch (training: optimizer sgd, batch_size full, "

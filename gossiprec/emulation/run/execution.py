@@ -318,9 +318,7 @@ def reopen_run(
             prepared = prepared or prepare(scenario, progress, load=options.load_data, shard=shard)
             _check_data(run, prepared)
             progress.phase(f"reading checkpoint {checkpoint.name}")
-            stamp, state = read_checkpoint(
-                checkpoint, limit_bytes=available_bytes(), folder=scenario.executor.mapped_folder
-            )
+            stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
             directory = RunDirectory.reopened(run, stamp, lock, code)
         except OtherRunError:
             raise

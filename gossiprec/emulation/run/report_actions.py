@@ -47,8 +47,6 @@ class CheckpointWriter:
         Receives one note if checkpoints cannot be written; the run continues.
     done : int
         Rounds done by an earlier process.
-    waits : bool
-        Whether the run waits until a checkpoint is written, because rows in files are not copied when they change.
 
     Notes
     -----
@@ -58,15 +56,9 @@ class CheckpointWriter:
     """
 
     def __init__(
-        self,
-        directory: RunDirectory,
-        options: CheckpointOptions,
-        progress: Progress,
-        *,
-        done: int = 0,
-        waits: bool = False,
+        self, directory: RunDirectory, options: CheckpointOptions, progress: Progress, *, done: int = 0
     ) -> None:
-        self._directory, self._waits = directory, waits
+        self._directory = directory
         self._options = options
         self._progress = progress
         self._last_round = done
@@ -102,8 +94,6 @@ class CheckpointWriter:
             self._tell(f"no checkpoints: {reason}")
             return
         self._write(self._directory.stamp(tick=number, time=tick.time), found)
-        if self._waits:
-            self._settle(wait=True)
 
     def end_pending_write(self, *, keep: bool) -> None:
         """Wait for the checkpoint that is being written, or cancel it if it is not wanted."""
