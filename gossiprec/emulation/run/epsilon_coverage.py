@@ -78,8 +78,8 @@ class NodeNoise:
         return replace(self, multiplier=multiplier, deviation=deviation)
 
 
-def check_has_noise(path: Path, scenario: Scenario) -> None:
-    """Refuse a run in which no node has noise in training.
+def check_has_noise(path: Path, scenario: Scenario) -> Scenario:
+    """Return the scenario of a run, after a check that a node has noise in training.
 
     Raises
     ------
@@ -90,6 +90,7 @@ def check_has_noise(path: Path, scenario: Scenario) -> None:
             f"{path}: policies: found no dp-sgd; expected a run with noise in training; add "
             "{name: dp-sgd, epsilon: 10} to policies and run it again"
         )
+    return scenario
 
 
 def check_covered(path: Path, components: RunComponents, schedule: Schedule) -> PrecomputedSchedule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,8 @@ from gossiprec.base.errors import DataError
 from gossiprec.base.registry import registry_name
 from gossiprec.defences import compute_epsilons, sampled_mean_epsilon
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.schedule import build_and_schedule, planned_settings
-from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
+from gossiprec.emulation.assembly.schedule import planned_settings
+from gossiprec.emulation.progress import NullProgress, Progress
 from gossiprec.emulation.run.contact_replay import (
     FAR,
     ContactTape,
@@ -27,6 +27,7 @@ from gossiprec.emulation.run.contact_replay import (
     replay_reach,
     replay_rounds,
 )
+from gossiprec.emulation.run.derived_run import derive, from_contacts
 from gossiprec.emulation.run.epsilon_coverage import (
     NEIGHBOURS,
     NodeNoise,
@@ -36,7 +37,7 @@ from gossiprec.emulation.run.epsilon_coverage import (
     linear_gap,
     size_gap,
 )
-from gossiprec.emulation.run.influence import comparable_scenario, find_users
+from gossiprec.emulation.run.influence import find_users
 from gossiprec.models.base.parameter_blocks import BlockRole
 from gossiprec.runs import open_run
 from gossiprec.runs.run_files import EPSILON
@@ -157,10 +158,8 @@ def network_epsilon(
     every path); for the linear bound see :func:`update_exposures`.
     """
     run = open_run(path)
-    scenario = comparable_scenario(run)
-    check_has_noise(run.path, scenario)
     progress = progress or NullProgress()
-    components, schedule = build_and_schedule(scenario, load_data(scenario), progress, Stopwatch())
+    components, schedule = derive(run, functools.partial(check_has_noise, run.path), from_contacts(progress))
     tape = ContactTape.of(run, components.protocol, check_covered(run.path, components, schedule))
     check_weights(run.path, components, tape)
     n_users, n_nodes = components.split.n_users, components.protocol.n_nodes
