@@ -22,8 +22,8 @@ from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import NullProgress, Progress
+from gossiprec.emulation.run.derived_run import derive, without_observers
 from gossiprec.emulation.run.epsilon_coverage import NodeNoise, check_has_noise
-from gossiprec.emulation.run.influence import comparable_scenario
 from gossiprec.models.feeds.base import PointwiseFeed
 from gossiprec.runs import open_run
 from gossiprec.scenario import Scenario
@@ -127,12 +127,14 @@ def audit_privacy(
     The start is the worst, as a received model may be: a canary's row is 0, and user rows are so long that its gradient
     has the length of the clip. There are no negatives, so that a canary is one sample.
     """
-    run = open_run(path)
-    scenario = comparable_scenario(run)
-    check_has_noise(run.path, scenario)
+    run, progress = open_run(path), progress or NullProgress()
     _check_options(updates, canaries, confidence)
-    split, progress = load_data(scenario), progress or NullProgress()
-    game = _Game(_alone(scenario), split, _unit(scenario, run.path), progress)
+
+    def change(scenario: Scenario) -> Scenario:
+        training = scenario.training.model_copy(update={"negatives": 0})
+        return without_observers(check_has_noise(run.path, scenario)).with_(training=training)
+
+    game = derive(run, change, lambda scenario: _Game(scenario, _unit(scenario, run.path)))
     progress.phase("training canaries")
     scores, members = game.play_all(canaries, items, updates)
     noise, users = game.noise
@@ -166,9 +168,7 @@ class _Game:
     Parameters
     ----------
     scenario : Scenario
-    split : Split
     unit : str
-    progress : Progress
 
     Attributes
     ----------
@@ -176,8 +176,8 @@ class _Game:
         With the unit ``user``, the length of each local update without noise, as a share of the clip.
     """
 
-    def __init__(self, scenario: Scenario, split: Split, unit: str, progress: Progress) -> None:
-        self._scenario, self._split, self.unit, self._progress = scenario, split, unit, progress
+    def __init__(self, scenario: Scenario, unit: str) -> None:
+        self._scenario, self._split, self.unit = scenario, load_data(scenario), unit
         self.reaches: list[float] = []
 
     def play_all(self, canaries: int, items: Sequence[int] | None, updates: int) -> tuple[F64, Bools]:
@@ -259,16 +259,6 @@ def _unit(scenario: Scenario, path: Any) -> str:
             f"{path}: policies: found {len(units)} units of dp-sgd; expected entries of one unit; audit a run with one"
         )
     return str(units.pop())
-
-
-def _alone(scenario: Scenario) -> Scenario:
-    """Return the scenario without observers and negatives, on one process."""
-    executor = scenario.executor
-    if executor.shards > 1:
-        single = {"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
-        executor = executor.model_copy(update=single)
-    training = scenario.training.model_copy(update={"negatives": 0})
-    return scenario.with_(observers=(), executor=executor, training=training)
 
 
 def _draw_canaries(
