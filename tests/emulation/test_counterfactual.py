@@ -170,7 +170,6 @@ def test_users_who_do_not_exist_and_all_users_are_refused(short, without, words)
     [
         ({"status": "interrupted"}, "status interrupted; expected a complete run; .*gossiprec resume"),
         ({"code": "0" * 16}, "a run of other code .0000.*run it again"),
-        ({"changes": [{"at": 2, "set": {}}]}, "changed from Python"),
     ],
 )
 def test_runs_that_would_not_be_repeated_are_refused(short, tmp_path, changed, words):

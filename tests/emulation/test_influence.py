@@ -11,7 +11,8 @@ from gossiprec import counterfactual
 from gossiprec import prepare as prepare_run
 from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run.influence import check_same_log, influence
+from gossiprec.emulation.run.influence import influence
+from gossiprec.emulation.run.run_replay import check_same, log_difference
 from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 from tests.slow import slow_except_first
 
@@ -183,5 +184,5 @@ def test_other_runs_are_refused(tmp_path):
         influence(seeded.path, other.path)
     with pytest.raises(ScenarioError, match="k: found 41; expected a length of lists from 1 to 40"):
         influence(run.path, other.path, k=41)
-    with pytest.raises(LogError, match="gave another log"):
-        check_same_log(run, seeded)
+    with pytest.raises(LogError, match="the second run is not the same: the first different event is"):
+        check_same(run, seeded, log_difference(run, seeded, True))

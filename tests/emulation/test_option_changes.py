@@ -70,6 +70,8 @@ def test_a_change_from_python_gives_the_bytes_of_one_in_the_scenario(changed, tm
     assert run.manifest["changes"][0] == {"at": 3, "set": {RATE: 0.5}}
     assert replay(run.path).confirmed
     assert replay(changed.path).confirmed
+    without = [gossiprec.counterfactual(path, [0]).path for path in (run.path, changed.path)]
+    assert outcome(without[0]) == outcome(without[1])
     again = simulate(changing(), out=run.path, on_exists="reuse")
     assert not len(again.events("change")["time"])
 

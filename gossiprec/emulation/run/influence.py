@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import os
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -17,21 +16,25 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import DataError, LogError, ScenarioError, did_you_mean
-from gossiprec.base.registry import combined_code_version
 from gossiprec.compute.store.received_versions import ReceivedVersions
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.progress import Progress
+from gossiprec.emulation.run.derived_run import (
+    derive,
+    repeatable_scenario,
+    temporary_runs,
+    without_observers,
+)
 from gossiprec.emulation.run.execution import SimulateKeywords
 from gossiprec.emulation.run.hops import count_hops
-from gossiprec.emulation.run.live_run import LiveRun, prepare
+from gossiprec.emulation.run.live_run import LiveRun
+from gossiprec.emulation.run.run_replay import check_same, log_difference
 from gossiprec.emulation.run.simulate import OnExists, simulate
 from gossiprec.measures.ranking import nanmean, top_items
-from gossiprec.runs import Run, open_run, run_files
-from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.registries import scenario_code_version
+from gossiprec.runs import Run, open_run
+from gossiprec.scenario import Scenario
 
 MAX_NAMED = 4
 """Number of users above which the name of the default run directory has a hash in place of their node ids."""
@@ -70,15 +73,17 @@ def counterfactual(
         As in :func:`gossiprec.simulate`.
     """
     run = open_run(path)
-    scenario = comparable_scenario(run)
-    changed, ids = without_users(run, scenario, without)
-    target = Path(out) if out is not None else counterfactual_path(run.path, ids)
     on_exists: OnExists = "reuse" if out is None else "refuse"
-    return simulate(changed, out=target, on_exists=on_exists, **options)
+
+    def run_without(scenario: Scenario) -> Run:
+        target = out if out is not None else counterfactual_path(run.path, find_users(run, without))
+        return simulate(scenario, out=target, on_exists=on_exists, **options)
+
+    return derive(run, functools.partial(without_users, run, without), run_without)
 
 
-def without_users(run: Run, scenario: Scenario, users: Sequence[int | str]) -> tuple[Scenario, list[int]]:
-    """Return the scenario of a run without the data of some more users, and the node ids of these.
+def without_users(run: Run, users: Sequence[int | str], scenario: Scenario) -> Scenario:
+    """Return the scenario of a run without the data of some more users.
 
     Raises
     ------
@@ -92,44 +97,7 @@ def without_users(run: Run, scenario: Scenario, users: Sequence[int | str]) -> t
         if node in known:
             raise DataError(f"{run.path}: user {user} has no data in it (dataset.without); name another user")
     dataset = scenario.dataset.model_copy(update={"without": (*scenario.dataset.without, *users)})
-    return scenario.with_(dataset=dataset), ids
-
-
-def comparable_scenario(run: Run) -> Scenario:
-    """Return the scenario of a run that this code would repeat with the same bytes.
-
-    Raises
-    ------
-    LogError
-        If the run is not complete, was changed from Python, belongs to another version of the code, or its data have
-        changed.
-    """
-    if run.status != "complete":
-        raise LogError(
-            f"{run.path}: found a run with status {run.status}; expected a complete run; finish it first: "
-            f"gossiprec resume {quote(str(run.path))}"
-        )
-    scenario, again = (
-        load_scenario(run.path / run_files.SCENARIO),
-        f"gossiprec simulate {quote(str(run.path / run_files.SCENARIO))}",
-    )
-    if run.manifest.get("changes"):
-        raise LogError(
-            f"{run.path}: was changed from Python while it ran; expected a run of its scenario; move the changes to "
-            "the scenario's section `changes` and run that"
-        )
-    code = combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
-    if code != scenario_code_version(scenario):
-        raise LogError(
-            f"{run.path}: found a run of other code ({code}); expected this code ({scenario_code_version(scenario)}), "
-            f"or both differ by more than the user; run it again: {again}"
-        )
-    changed = changed_since(scenario, run.manifest)
-    if changed:
-        raise LogError(
-            f"{run.path}: its data differ from now: {changed}; restore them, or run it again: {again}"
-        )
-    return scenario
+    return scenario.with_(dataset=dataset)
 
 
 def find_users(run: Run, users: Sequence[int | str]) -> list[int]:
@@ -274,71 +242,43 @@ def influence(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    pair = CounterfactualPair.of(path, counterfactual, k)
-    with ExitStack() as stack:
-        first, second = pair.repeat(stack, progress)
+    runs = [open_run(path), open_run(counterfactual)]
+    scenarios = [repeatable_scenario(run) for run in runs]
+    removed = _removed(runs, scenarios)
+    check_list_length(runs[0], k)
+
+    def change(scenario: Scenario) -> Scenario:  # one executor, because others round differently
+        return without_observers(scenario.with_(executor=scenarios[0].executor))
+
+    with temporary_runs(progress) as start:
+        first, second = (_repeat(run, derive(run, change, start)) for run in runs)
         found = compare_models(first, second, np.flatnonzero(second.prepared.split.train.sizes), k)
-    hops = count_hops(pair.runs, [first.prepared, second.prepared], pair.removed)[found.users]
+    hops = count_hops(runs, [first.prepared, second.prepared], removed)[found.users]
     changed = found.users[np.isinf(hops) & (found.distance != 0.0)]
     if len(changed):
         raise LogError(
-            f"{pair.runs[1].path}: found another model of user {changed[0]}, whom no message from the users left out "
+            f"{runs[1].path}: found another model of user {changed[0]}, whom no message from the users left out "
             "reached; expected the same model; parts from Python must pass data of users on by messages only"
         )
     return Influence(**vars(found), hops=hops)
 
 
-@dataclass(frozen=True)
-class CounterfactualPair:
-    """A run and its counterfactual.
+def _repeat(run: Run, again: LiveRun) -> LiveRun:
+    """Finish the repetition of a run; clients without a model then have the versions that they received last.
 
-    Attributes
-    ----------
-    runs : list of Run
-    scenarios : list of Scenario
-    removed : list of int
-        Node ids of the users of whom only the first run has data.
+    Raises
+    ------
+    LogError
+        If it gives another log.
     """
-
-    runs: list[Run]
-    scenarios: list[Scenario]
-    removed: list[int]
-
-    @classmethod
-    def of(
-        cls, path: str | os.PathLike[str], counterfactual: str | os.PathLike[str], k: int
-    ) -> CounterfactualPair:
-        """Return two runs after a check that they are a pair, and that lists of k items can be compared."""
-        runs = [open_run(path), open_run(counterfactual)]
-        scenarios = [comparable_scenario(run) for run in runs]
-        removed = _removed(runs, scenarios)
-        check_list_length(runs[0], k)
-        return cls(runs, scenarios, removed)
-
-    def repeat(self, stack: ExitStack, progress: Progress | None) -> list[LiveRun]:
-        """Run both scenarios again to their ends, in a directory that exists until the stack is closed.
-
-        Both take the executor of the first, because others round differently. Clients without a model then have the
-        versions that they received last.
-
-        Raises
-        ------
-        LogError
-            If one gives another log than its run.
-        """
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        live, executor = [], self.scenarios[0].executor
-        for number, (run, scenario) in enumerate(zip(self.runs, self.scenarios, strict=True)):
-            same = scenario.with_(executor=executor)
-            again = stack.enter_context(prepare_alone(same, folder / str(number), progress))
-            store = again.prepared.executor.store
-            if isinstance(store, UpdateStore):
-                store.received = received = ReceivedVersions(store)
-            check_same_log(run, again.finish())
-            if isinstance(store, UpdateStore):
-                received.shown = True
-            live.append(again)
-        return live
+    store = again.prepared.executor.store
+    if isinstance(store, UpdateStore):
+        store.received = received = ReceivedVersions(store)
+    ended = again.finish()
+    check_same(run, ended, log_difference(run, ended, True))
+    if isinstance(store, UpdateStore):
+        received.shown = True
+    return again
 
 
 def check_list_length(run: Run, k: int) -> None:
@@ -378,30 +318,6 @@ def _removed(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[int]:
             f"with: gossiprec counterfactual {quote(str(runs[0].path))} --without USER"
         )
     return sorted(after - before)
-
-
-def prepare_alone(scenario: Scenario, path: Path, progress: Progress | None) -> LiveRun:
-    """Prepare the run of a scenario without observers, which change nothing, and on one process."""
-    executor = scenario.executor
-    if executor.shards > 1:
-        single = {"name": executor.computing_executor, "inner": "auto", "shards": 1, "address": "auto"}
-        executor = executor.model_copy(update=single)
-    alone = scenario.with_(observers=(), executor=executor)
-    return prepare(alone, out=path, progress=progress) if progress else prepare(alone, out=path)
-
-
-def check_same_log(run: Run, again: Run) -> None:
-    """Refuse a repetition that gave another log.
-
-    Raises
-    ------
-    LogError
-    """
-    if run.manifest["log_digest"] != again.manifest["log_digest"]:
-        raise LogError(
-            f"{run.path}: running its scenario again gave another log; expected the same one; find the first "
-            f"difference with: gossiprec replay {quote(str(run.path))}"
-        )
 
 
 class EndedModels(Protocol):

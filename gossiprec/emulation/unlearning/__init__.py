@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions, Options
 from gossiprec.base.registry import Registry, registry_name
-from gossiprec.compute.inbox_reducer import OnAggregate, RoundAnswers
+from gossiprec.compute.inbox_reducer import RoundAnswers
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.run.live_run import LiveRun
 from gossiprec.rules.aggregators import Aggregator, ModelDelta, RoundSums
@@ -118,13 +118,6 @@ class Forgotten:
         )
 
 
-class StartRun(Protocol):
-    """A function that prepares the run of a scenario in a temporary directory."""
-
-    def __call__(self, scenario: Scenario, on_aggregate: OnAggregate | None = None) -> LiveRun:
-        """Return the run before its first event; `on_aggregate` changes what the coordinator aggregates."""
-
-
 @dataclass(frozen=True)
 class UnlearningRequest:
     """A request to forget some users after a run.
@@ -137,13 +130,14 @@ class UnlearningRequest:
         Node ids of the users, ascending.
     models : FinalModels
         The models at the end of the run.
-    start : StartRun
+    start : callable
+        Returns the run of a scenario, in a temporary directory and before its first event.
     """
 
     without: Scenario
     removed: I64
     models: FinalModels
-    start: StartRun
+    start: Callable[[Scenario], LiveRun]
 
 
 class Unlearner(ABC):

@@ -80,7 +80,8 @@ class FRU(StoresUpdates):
         training = request.without.training
         epochs = max(1, round(self.options.epochs * training.local_epochs))
         short = training.model_copy(update={"local_epochs": epochs})
-        live = request.start(request.without.with_(training=short), self.revise)
+        live = request.start(request.without.with_(training=short))
+        live.prepared.reducer.on_aggregate = self.revise
         found = Forgotten.by_run(live, live.finish())
         sent = found.sent_bytes + self.n_remaining_bytes
         return replace(found, sent_bytes=sent, stored_bytes=self.n_bytes)

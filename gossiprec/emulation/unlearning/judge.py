@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,17 +18,17 @@ from gossiprec.compute.inbox_reducer import OnAggregate, RoundAnswers
 from gossiprec.compute.scorer import Scorer
 from gossiprec.defences import compute_epsilons
 from gossiprec.emulation.progress import Progress
+from gossiprec.emulation.run.derived_run import derive, repeatable_scenario, temporary_runs, without_observers
 from gossiprec.emulation.run.epsilon_coverage import NodeNoise
 from gossiprec.emulation.run.influence import (
     ModelDifferences,
     check_list_length,
-    check_same_log,
-    comparable_scenario,
     compare_models,
-    prepare_alone,
+    find_users,
     without_users,
 )
 from gossiprec.emulation.run.live_run import LiveRun
+from gossiprec.emulation.run.run_replay import check_same, log_difference
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
 from gossiprec.emulation.unlearning import UNLEARNERS, FinalModels, Forgotten, Unlearner, UnlearningRequest
 from gossiprec.measures.ranking import nanmean
@@ -153,21 +150,24 @@ def unlearn(
         As in :func:`gossiprec.simulate`.
     """
     run = open_run(path)
-    scenario = comparable_scenario(run)
-    changed, ids = without_users(run, scenario, without)
     check_list_length(run, k)
     chosen = make_methods(methods)
-    removed = np.unique(np.array(ids, np.int64))
-    with ExitStack() as stack:
-        starts = _Starts(stack, progress)
-        factual = starts(scenario)
+
+    def change(scenario: Scenario) -> Scenario:
+        return without_observers(without_users(run, without, scenario))
+
+    with temporary_runs(progress) as start:
+        changed = change(repeatable_scenario(run))
+        removed = np.unique(np.array(find_users(run, without), np.int64))
+        factual = derive(run, without_observers, start)
         if methods is None:
             chosen = {name: method for name, method in chosen.items() if _fits(method, factual)}
         for method in chosen.values():
             method.check(factual.prepared)
         factual.prepared.reducer.on_aggregate = _noting(chosen, removed)
-        check_same_log(run, factual.finish())
-        request = UnlearningRequest(changed, removed, FinalModels(factual), starts)
+        ended = factual.finish()
+        check_same(run, ended, log_difference(run, ended, True))
+        request = UnlearningRequest(changed, removed, FinalModels(factual), start)
         found = {NOTHING: Forgotten(request.models)}
         for name, method in {RETRAIN: UNLEARNERS[RETRAIN](None), **chosen}.items():
             found[name] = method.forget(request)
@@ -202,23 +202,6 @@ def _fits(method: Unlearner, factual: LiveRun) -> bool:
     except ScenarioError:
         return False
     return True
-
-
-class _Starts:
-    """Prepares runs in directories that exist until the stack is closed."""
-
-    def __init__(self, stack: ExitStack, progress: Progress | None) -> None:
-        self._stack, self._progress, self._number = stack, progress, 0
-        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-
-    def __call__(self, scenario: Scenario, on_aggregate: OnAggregate | None = None) -> LiveRun:
-        """Return the run of a scenario before its first event."""
-        self._number += 1
-        live = self._stack.enter_context(
-            prepare_alone(scenario, self._folder / str(self._number), self._progress)
-        )
-        live.prepared.reducer.on_aggregate = on_aggregate
-        return live
 
 
 def _noting(methods: Mapping[str, Unlearner], removed: I64) -> OnAggregate | None:
