@@ -16,7 +16,6 @@ from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.schedule import build_and_schedule
 from gossiprec.emulation.progress import NullProgress, Stopwatch
-from gossiprec.emulation.run import exposure_formulas as closed
 from gossiprec.emulation.run.contact_replay import ContactTape, LinearReplay, replay_linear
 from gossiprec.emulation.run.network_epsilon import observer_view, update_exposures
 from gossiprec.figures import epsilon as figure
@@ -25,6 +24,7 @@ from gossiprec.runs import open_run
 from gossiprec.runs.run_files import SCENARIO
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import invoke
+from tests.emulation import exposure_formulas as closed
 from tests.emulation.tiny_runs import tiny
 from tests.slow import slow_except_first
 

@@ -14,10 +14,10 @@ from gossiprec.compute import update_noise
 from gossiprec.compute.executors import reference
 from gossiprec.defences import compute_epsilon
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run import exposure_formulas
 from gossiprec.emulation.run.network_epsilon import update_exposures
 from gossiprec.emulation.run.privacy_audit import PrivacyAudit, audit_scores, lower_epsilon
 from tests.cli.calls import invoke
+from tests.emulation import exposure_formulas
 from tests.emulation.tiny_runs import tiny
 from tests.slow import slow_except_first
 

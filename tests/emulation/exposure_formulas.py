@@ -68,19 +68,6 @@ def complete_muffliato_exposure(n: int, rounds: int) -> float:
     return 1.0 + (rounds - 1) * (n - 1) / n
 
 
-def mean_exposure(n_others: int, rounds: int) -> float:
-    """Return the exposure if only the mean of `n_others` fresh noisy updates is seen per round: ``rounds / n_others``.
-
-    This is the growth with the number of rounds of secure summation on a complete graph, and of the other clients of a
-    coordinator; the observer knows and removes its own update.
-
-    References
-    ----------
-    arXiv 2505.19969, secure summation.
-    """
-    return rounds / n_others
-
-
 def walk_exposures(gaps: I64) -> F64:
     """Return the exposure of each visit of a random walk that reaches the observer `gaps` noisy steps later: 1 / gap.
 
