@@ -15,9 +15,7 @@ from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, GossipRecError, ScenarioError
 from gossiprec.base.features import FeatureFiles
 from gossiprec.base.inputs import changed_files, no_such_file, note_input, open_regular_file
-from gossiprec.base.options import Options
 from gossiprec.data import DATASETS, load_split
-from gossiprec.data.loading import validate_dataset_options
 from gossiprec.data.sources import FileSource
 from gossiprec.data.split import Split, data_fingerprint
 from gossiprec.measures.selectors import read_metric
@@ -72,44 +70,6 @@ class DataSizes:
         return cls(split, split.n_users, split.n_interactions, whole=True)
 
 
-def estimate_sizes(
-    dataset_name: str,
-    dataset_options: Mapping[str, Any] | Options,
-    split_name: str,
-    split_options: Mapping[str, Any] | Options,
-    seed: int,
-    limit_users: int | None = None,
-    features: FeatureFiles | None = None,
-    without: Sequence[int | str] = (),
-) -> DataSizes | None:
-    """Return the sizes of the data of :func:`~gossiprec.data.load_split` if drawing them takes long.
-
-    The result is None if the data are read from a file, are small enough to be drawn at once, or have attributes.
-
-    Raises
-    ------
-    ScenarioError, DataError
-        On the conditions of :func:`~gossiprec.data.load_split`.
-    """
-    kind = DATASETS[dataset_name]
-    options = validate_dataset_options(kind.Options, dataset_options, f"dataset {dataset_name}")
-    sizes = kind(options).synthetic_sizes
-    if (
-        features is not None
-        or sizes is None
-        or sizes.n_interactions <= MAX_SAMPLE
-        or (limit_users or 0) > sizes.n_users
-    ):
-        return None
-    share = MAX_SAMPLE / sizes.n_interactions
-    few = sizes.like(min(sizes.n_users, max(MIN_USERS, round(share * sizes.n_users))))
-    split = load_split(dataset_name, few, split_name, split_options, seed)
-    n_users = min(sizes.n_users, limit_users or sizes.n_users)
-    each = split.n_interactions / split.n_users
-    to_draw = drawing_bytes(sizes.n_interactions)
-    return DataSizes(split, n_users, round(each * n_users), whole=False, bytes_to_draw=to_draw)
-
-
 MAX_BYTES = 2**30
 """Largest size of a file of numbers."""
 
@@ -122,7 +82,12 @@ def load_data(scenario: Scenario) -> Split:
     DataError
         If a file is missing or damaged.
     """
-    return load_split(**_named(scenario))
+    choice = scenario.dataset
+    features = FeatureFiles(choice.user_features, choice.item_features) if needs_features(scenario) else None
+    return load_split(
+        choice.name, choice.options, choice.split.name, choice.split.options, scenario.seed,
+        limit_users=choice.limit_users, features=features, without=choice.without,
+    )  # fmt: skip
 
 
 def data_sizes(scenario: Scenario) -> DataSizes:
@@ -137,8 +102,31 @@ def data_sizes(scenario: Scenario) -> DataSizes:
 
 
 def estimated_data_sizes(scenario: Scenario) -> DataSizes | None:
-    """Return estimated sizes of the scenario's data, or None if the data can be loaded quickly."""
-    return estimate_sizes(**_named(scenario))
+    """Return the sizes of the scenario's data if drawing them takes long.
+
+    The result is None if the data are read from a file, are small enough to be drawn at once, or have attributes.
+
+    Raises
+    ------
+    ScenarioError, DataError
+        On the conditions of :func:`~gossiprec.data.load_split`.
+    """
+    choice = scenario.dataset
+    limit, sizes = choice.limit_users or 0, DATASETS[choice.name](choice.options).synthetic_sizes
+    if (
+        sizes is None
+        or sizes.n_interactions <= MAX_SAMPLE
+        or limit > sizes.n_users
+        or needs_features(scenario)
+    ):
+        return None
+    share = MAX_SAMPLE / sizes.n_interactions
+    few = sizes.like(min(sizes.n_users, max(MIN_USERS, round(share * sizes.n_users))))
+    split = load_split(choice.name, few, choice.split.name, choice.split.options, scenario.seed)
+    n_users = min(sizes.n_users, limit or sizes.n_users)
+    each = split.n_interactions / split.n_users
+    to_draw = drawing_bytes(sizes.n_interactions)
+    return DataSizes(split, n_users, round(each * n_users), whole=False, bytes_to_draw=to_draw)
 
 
 def reads_files(scenario: Scenario) -> bool:
@@ -166,22 +154,6 @@ def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None
             if new != old:
                 return f"fingerprint {old} then, {new} now"
     return f"{', '.join(changed)} changed" if changed else None
-
-
-def _named(scenario: Scenario) -> dict[str, Any]:
-    choice = scenario.dataset
-    return {
-        "dataset_name": choice.name,
-        "dataset_options": choice.options,
-        "split_name": choice.split.name,
-        "split_options": choice.split.options,
-        "seed": scenario.seed,
-        "limit_users": choice.limit_users,
-        "features": FeatureFiles(choice.user_features, choice.item_features)
-        if needs_features(scenario)
-        else None,
-        "without": choice.without,
-    }
 
 
 def needs_features(scenario: Scenario) -> bool:
