@@ -114,26 +114,6 @@ def make_run_options(
     return RunOptions(progress or NullProgress(), trackers, **options)
 
 
-@dataclass(frozen=True)
-class ResumeOptions:
-    """The options of resuming a run.
-
-    Attributes
-    ----------
-    threads, shards : int, optional
-        The numbers that replace the scenario's.
-    force : bool
-        Whether a checkpoint of another version of the code is used.
-    from_start : bool
-        Whether the scenario is run again if no checkpoint can be used.
-    """
-
-    threads: int | None = None
-    shards: int | None = None
-    force: bool = False
-    from_start: bool = False
-
-
 def with_resources(scenario: Scenario, *, threads: int | None = None, shards: int | None = None) -> Scenario:
     """Return the scenario with other threads or shards, on which no result depends."""
     executor = scenario.executor
@@ -295,7 +275,7 @@ class ReopenedRun:
 
 
 def reopen_run(
-    folder: CheckpointFolder,
+    run: Path,
     scenario: Scenario,
     options: RunOptions,
     *,
@@ -310,9 +290,9 @@ def reopen_run(
     NoCheckpointError
         If there is no such checkpoint.
     """
-    run, progress, code, damage = folder.path.parent, options.progress, scenario_code_version(scenario), []
+    progress, code, damage = options.progress, scenario_code_version(scenario), []
     prepared: PreparedRun | None = None
-    for checkpoint in folder.newest_first():
+    for checkpoint in CheckpointFolder(run).newest_first():
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
             prepared = prepared or prepare(scenario, progress, load=options.load_data, shard=shard)
@@ -328,11 +308,13 @@ def reopen_run(
             continue
         directory.notes += damage
         return ReopenedRun(prepared, directory, checkpoint, stamp, code, state)
-    raise NoCheckpointError(
-        "no checkpoint of this run can be used:\n"
-        + "".join(f"{line}\n" for line in damage)
-        + restart_hint(run)
-    )
+    if not damage:
+        raise NoCheckpointError(
+            f"{run} has no checkpoint: the run ended before the first one was written (scenario section "
+            f"`checkpoint`); {restart_hint(run)}"
+        )
+    lines = "\n".join(damage)
+    raise NoCheckpointError(f"no checkpoint of this run can be used:\n{lines}\n{restart_hint(run)}")
 
 
 def restart_hint(run: Path) -> str:

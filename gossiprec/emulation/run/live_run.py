@@ -28,10 +28,9 @@ from gossiprec.emulation.run.execution import (
     finish_steps,
     make_run_options,
 )
-from gossiprec.emulation.run.simulate import ScenarioSource, free_path, scenario_and_path, start_run
+from gossiprec.emulation.run.simulate import ScenarioSource, new_run, start_run
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs import Run, open_run
-from gossiprec.runs.run_directory import check_path_free
 from gossiprec.scenario import Scenario
 
 
@@ -408,7 +407,5 @@ def prepare(
         As in :func:`gossiprec.simulate`.
     """
     run_options = make_run_options(**options)
-    scenario, path = scenario_and_path(scenario, overrides, out)
-    path = free_path(path) if on_exists == "new" else path
-    check_path_free(path, overwrite=on_exists == "overwrite")
-    return LiveRun.begin(scenario, path, run_options, overwrite=on_exists == "overwrite")
+    scenario, path, overwrite = new_run(scenario, overrides, out, on_exists)
+    return LiveRun.begin(scenario, path, run_options, overwrite=overwrite)

@@ -23,13 +23,13 @@ from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import (
     ClockReadings,
+    Progress,
     StopRequest,
     read_clocks,
 )
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
     NoCheckpointError,
-    ResumeOptions,
     RunKeywords,
     RunOptions,
     RunSteps,
@@ -40,13 +40,11 @@ from gossiprec.emulation.run.execution import (
     finish_steps,
     make_run_options,
     reopen_run,
-    restart_hint,
     with_resources,
 )
 from gossiprec.emulation.run.kept_versions import check_versions
 from gossiprec.emulation.shards import ShardGroup, SingleProcess
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
-from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import check_path_free, finish_cleaning
@@ -98,33 +96,40 @@ def simulate(
     """
     begin = read_clocks()
     run_options = make_run_options(**options)
-    scenario, path = scenario_and_path(scenario, overrides, out)
-    if on_exists == "new":
-        path = free_path(path)
-    elif on_exists == "reuse" and (earlier := _same_run(path, scenario)):
+    on_exists = on_exists or ("overwrite" if overwrite else "refuse")
+    scenario, path, overwrite = new_run(scenario, overrides, out, on_exists)
+    if on_exists == "reuse" and (earlier := _same_run(path, scenario)):
         return earlier
-    overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
-    check_path_free(path, overwrite=overwrite)
 
     def first() -> Run:
         return finish_steps(start_run(scenario, path, run_options, begin=begin, overwrite=overwrite))
 
-    return run_with_recovery(first, path, run_options, ResumeOptions())
+    again = functools.partial(continue_run, path, run_options, from_start=True)
+    return run_with_recovery(first, again, path, run_options.progress)
 
 
-def scenario_and_path(
-    scenario: ScenarioSource, overrides: Iterable[str], out: str | os.PathLike[str] | None
-) -> tuple[Scenario, Path]:
-    """Return a typed scenario and the directory of its run."""
+def new_run(
+    scenario: ScenarioSource,
+    overrides: Iterable[str],
+    out: str | os.PathLike[str] | None,
+    on_exists: OnExists,
+) -> tuple[Scenario, Path, bool]:
+    """Return a typed scenario, the directory of its run, and whether the run replaces an earlier one there.
+
+    Raises
+    ------
+    LogError
+        If the directory cannot be used.
+    """
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
-    return scenario, Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
-
-
-def free_path(path: Path) -> Path:
-    """Return the path or, if it exists, the first free path with a number after it."""
-    names = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
-    return next(path for path in names if not path.exists())
+    path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
+    if on_exists == "new":
+        names = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
+        path = next(path for path in names if not path.exists())
+    overwrite = on_exists in ("overwrite", "reuse")
+    check_path_free(path, overwrite=overwrite)
+    return scenario, path, overwrite
 
 
 def _same_run(path: Path, scenario: Scenario) -> Run | None:
@@ -186,31 +191,21 @@ def resume(
         As in :func:`gossiprec.simulate`.
     """
     run_options = make_run_options(**options)
-    resuming = ResumeOptions(threads=threads, shards=shards, force=force, from_start=from_start)
-    return run_with_recovery(lambda: continue_run(path, run_options, resuming), path, run_options, resuming)
+    again = functools.partial(continue_run, path, run_options, threads=threads, shards=shards, force=force)
+    first, later = (functools.partial(again, from_start=over) for over in (from_start, True))
+    return run_with_recovery(first, later, path, run_options.progress)
 
 
 def run_with_recovery(
-    first: Callable[[], Run], path: str | os.PathLike[str], options: RunOptions, resuming: ResumeOptions
+    attempt: Callable[[], Run], again: Callable[[], Run], path: str | os.PathLike[str], progress: Progress
 ) -> Run:
-    """Carry out the first attempt at a run, and continue it from its last checkpoint if a shard dies.
-
-    Parameters
-    ----------
-    first : callable
-        Carries out the first attempt.
-    path : path
-        The run directory.
-    options : RunOptions
-    resuming : ResumeOptions
-        The options of every further attempt, which may also start over.
+    """Carry out an attempt at the run in a directory, and `again` if a shard dies.
 
     Raises
     ------
     ResourceError
         If the same shard dies twice.
     """
-    attempt, resuming = first, replace(resuming, from_start=True)
     reasons: dict[int, str] = {}
     while True:
         try:
@@ -223,8 +218,8 @@ def run_with_recovery(
                     f"smaller shards, and resume with: gossiprec resume {quote(str(path))}"
                 ) from lost
             reasons[lost.number] = lost.reason
-            options.progress.note(f"{lost}; restarting that shard and resuming from the last checkpoint")
-            attempt = functools.partial(continue_run, path, options, resuming)
+            progress.note(f"{lost}; restarting that shard and resuming from the last checkpoint")
+            attempt = again
 
 
 def start_run(
@@ -276,49 +271,40 @@ def start_run(
         )
 
 
-def continue_run(path: str | os.PathLike[str], options: RunOptions, resuming: ResumeOptions) -> Run:
-    """Continue a run from its last usable checkpoint until it ends or a shard dies."""
+def continue_run(
+    path: str | os.PathLike[str],
+    options: RunOptions,
+    *,
+    threads: int | None = None,
+    shards: int | None = None,
+    force: bool = False,
+    from_start: bool = False,
+) -> Run:
+    """Continue a run as :func:`resume` does, until it ends or a shard dies."""
     begin = read_clocks()
     run = open_run(path)
     if run.manifest["status"] == "complete":
         finish_cleaning(run.path)
         return run
     check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
-    folder = CheckpointFolder(run.path)
     with ExitStack() as stack:
         lock = RunLock(run.path / run_files.EVENTS)
         stack.callback(lock.close)
         run = open_run(path)  # read again: another process may have changed it before the lock was taken
         if run.manifest["status"] == "complete":
             return run
-        check_manifest(run, options.progress, excused=resuming.force or resuming.from_start)
-        scenario = with_resources(
-            load_scenario(run.path / run_files.SCENARIO), threads=resuming.threads, shards=resuming.shards
-        )
-        others = stack.enter_context(_make_shard_group(scenario, options))
+        check_manifest(run, options.progress, excused=force or from_start)
+        scenario = load_scenario(run.path / run_files.SCENARIO)
+        scenario = with_resources(scenario, threads=threads, shards=shards)
+        group = stack.enter_context(_make_shard_group(scenario, options))
         try:
-            found = (
-                reopen_run(folder, scenario, options, force=resuming.force, lock=lock, shard=others.shard)
-                if folder.newest_first()
-                else None
-            )
-        except NoCheckpointError:
-            if not resuming.from_start:
+            found = reopen_run(run.path, scenario, options, force=force, lock=lock, shard=group.shard)
+            group.start(found.prepared)
+            return found.execute(begin, options)
+        except NoCheckpointError as error:
+            if not from_start:
                 raise
-            found = None
-        if found is not None:
-            others.start(found.prepared)
-            try:
-                return found.execute(begin, options)
-            except NoCheckpointError as error:
-                if not resuming.from_start:
-                    raise
-                options.progress.note(str(error))
-    if not resuming.from_start:
-        raise NoCheckpointError(
-            f"{run.path} has no checkpoint: the run ended before the first one was written (scenario "
-            "section `checkpoint`); " + restart_hint(run.path)
-        )
+            options.progress.note(str(error))
     options = replace(options, use_cached_kernels=False)
     changes = run.manifest.get("changes", [])
     return finish_steps(start_run(scenario, run.path, options, begin=begin, overwrite=True, changes=changes))
