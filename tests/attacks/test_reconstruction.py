@@ -60,7 +60,7 @@ def test_as_many_items_that_most_other_users_have_are_guessed_next_to_it():
 @pytest.mark.parametrize(
     ("victims", "offsets", "items", "message"),
     [
-        ([0], [0, 2], [1], "expected ascending offsets from 0 to the number of items"),
+        ([0], [0, 2], [1], "expected 2 ascending offsets, from 0 to the number of items"),
         ([7], [0, 1], [1], "names victim 7; expected 0 to 2"),
         ([0], [0, 1], [9], "names item 9; expected 0 to 5"),
         ([0], [0, 2], [1, 1], "names an item of a victim twice"),

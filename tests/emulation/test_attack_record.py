@@ -129,7 +129,7 @@ def test_rankings_of_users_that_do_not_exist_or_come_twice_are_refused():
     for changes, words in (
         (
             {"adversaries": np.array([N])},
-            "single ranks for adversary 13; expected each of 0 to 12 at most once",
+            "single ranks for adversary 13; expected 0 to 12",
         ),
         (
             {"adversaries": np.array([2, 2]), "scores": np.zeros((2, N))},

@@ -243,7 +243,7 @@ def test_guesses_at_what_does_not_exist_are_refused():
         ({"items": np.array([split.n_items])}, r"hub guesses item 30; expected 0 to 29"),
         ({"items": np.array([1, 2])}, r"expected 2 ascending offsets, from 0 to the number of items"),
         ({"adversaries": np.array([0, 2]), "offsets": np.array([0, 2, 1])}, r"expected 3 ascending offsets"),
-        ({"victims": np.array([99])}, r"hub guesses about victim 99; expected each of 0 to \d+ at most once"),
+        ({"victims": np.array([99])}, r"hub guesses about victim 99; expected 0 to \d+"),
         ({"hidden": np.array([-1])}, r"hub guesses about victim -1"),
         ({"victims": np.array([1, 1]), "entropies": zeros(2)}, r"hub guesses about a victim twice"),
         ({"entropies": zeros(2)}, r"entropies of shape \(2, 30\); expected \(1, 30\)"),

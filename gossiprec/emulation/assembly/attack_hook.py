@@ -562,25 +562,20 @@ def _candidates(split: Split, seed: int, pairs: int, non_members: NonMembers) ->
     return draw_candidates(split.train, held_out, split.n_items, pairs, non_members, seed)
 
 
+COPIED = ("hides_user", "deliveries", "nodes", "heads")
+CALLED = ("feed_of_nodes", "models_of_nodes", "known_attribute", "candidates", "own_names", "neighbors")
+"""The fields of an attack's context of which an attack of a plug-in gets copies, or may only call."""
+
+
 def _make_attack(cls: type[Attack], name: str, options: Any, context: AttackContext) -> Attack:
     """Return an attack that reaches its own nodes only; an attack of a plug-in gets copies."""
     own = OwnNodes(f"{'adversaries' if cls.sends else 'observers'}: {name}", context)
     limited = own.limited_context()
     if is_foreign_class(cls):
-        limited = replace(
-            limited,
-            threads=ThreadPool(limited.threads.size),
-            hides_user=limited.hides_user.copy(),
-            deliveries=copy_data(limited.deliveries),
-            nodes=limited.nodes.copy(),
-            heads=limited.heads.copy(),
-            feed_of_nodes=CallOnly(limited.feed_of_nodes),
-            models_of_nodes=CallOnly(limited.models_of_nodes),
-            known_attribute=CallOnly(limited.known_attribute),
-            candidates=None if limited.candidates is None else CallOnly(limited.candidates),
-            own_names=None if limited.own_names is None else CallOnly(limited.own_names),
-            neighbors=CallOnly(limited.neighbors),
-        )
+        values = vars(limited)
+        own_values: dict[str, Any] = {name: copy_data(values[name]) for name in COPIED}
+        own_values |= {name: CallOnly(values[name]) for name in CALLED if values[name] is not None}
+        limited = replace(limited, threads=ThreadPool(limited.threads.size), **own_values)
     attack = cls(options, limited)
     own.limit_to(attack)
     return attack

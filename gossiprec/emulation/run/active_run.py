@@ -484,24 +484,23 @@ class ActiveRun:
                     f"{section}: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
                     "collect; list every reported measure in the attack's `measures`"
                 )
-            for finding in itertools.chain(meter.attack.guesses(), findings):
-                yield choice.name, finding
-            for scores in meter.timed_call(lambda attack: list(attack.item_scores()), meter.attack):
-                split = self.prepared.split
-                own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
-                check_item_scores(f"{section}: {choice.name}", scores, (split.n_users, split.n_items), own)
-                yield choice.name, scores
-            for sets in meter.timed_call(lambda attack: list(attack.item_sets()), meter.attack):
-                shape = (self.prepared.split.n_users, self.prepared.split.n_items)
-                check_item_sets(
-                    f"{section}: {choice.name}",
-                    sets,
-                    shape,
-                    meter.attack.pools or [*meter.attack.nodes[:, None]],
+            subject, split = f"{section}: {choice.name}", self.prepared.split
+            scores, sets, attributes = (
+                meter.timed_call(lambda method: list(method()), method)
+                for method in (
+                    meter.attack.item_scores,
+                    meter.attack.item_sets,
+                    meter.attack.attribute_scores,
                 )
-                yield choice.name, sets
-            for inferred in meter.timed_call(lambda attack: list(attack.attribute_scores()), meter.attack):
-                yield choice.name, inferred
+            )
+            pools = meter.attack.pools or [*meter.attack.nodes[:, None]]
+            for one in scores:
+                own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
+                check_item_scores(subject, one, (split.n_users, split.n_items), own)
+            for one_set in sets:
+                check_item_sets(subject, one_set, (split.n_users, split.n_items), pools)
+            for found in itertools.chain(meter.attack.guesses(), findings, scores, sets, attributes):
+                yield choice.name, found
         for part in self.prepared.reporting_parts:
             for measure, value in part.findings().items():
                 yield registry_name(part), Finding(measure, {}, value)

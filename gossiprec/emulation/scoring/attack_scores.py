@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from gossiprec.adversaries.attacks import ItemScores, ItemSets, MembershipGuesse
 from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import RATES, Finding
 from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_range
-from gossiprec.base.errors import PluginError, ScenarioError
+from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rounding import difference
@@ -28,6 +29,7 @@ from gossiprec.emulation.scoring.item_scores import (
     move_set_findings,
     note_on_few_items,
 )
+from gossiprec.emulation.scoring.result_checks import check_ids, check_offsets, check_once, check_shape
 from gossiprec.measures.attack_accuracy import (
     Guess,
     accuracies,
@@ -162,17 +164,10 @@ class AttackRecord:
         n = self._split.n_users
         for ranking in rankings:
             nodes, subject = ranking.adversaries, f"observers: {ranking.observer} ranks"
-            wrong = nodes[(nodes < 0) | (nodes >= n)]
-            if len(wrong) or len(np.unique(nodes)) < len(nodes):
-                found = f"for adversary {wrong[0]}" if len(wrong) else "for an adversary twice"
-                raise PluginError(
-                    f"{subject} {found}; expected each of 0 to {n - 1} at most once; fix the attack"
-                )
+            check_ids(subject, "for adversary", nodes, n)
+            check_once(subject, "for an adversary", nodes)
             for scores in (ranking.scores, *ranking.views):
-                if scores.shape != (len(nodes), n):
-                    raise PluginError(
-                        f"{subject} with scores of shape {scores.shape}; expected {(len(nodes), n)}; fix the attack"
-                    )
+                check_shape(subject, "with scores", scores, (len(nodes), n))
 
     def best_round(self, labels: Mapping[str, Any]) -> int | None:
         """Return the best round of the first attack with these labels, or None if there is none."""
@@ -384,32 +379,17 @@ class MembershipRecord:
         ]
 
     def _check(self, guesses: MembershipGuesses) -> None:
-        n_items, ends = self.is_member.shape[1], guesses.offsets
+        (n_users, n_items), ends = self.is_member.shape, guesses.offsets
         subject = f"observers: {guesses.observer} guesses"
-        if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
-            found = guesses.items.min() if guesses.items.min() < 0 else guesses.items.max()
-            raise PluginError(f"{subject} item {found}; expected 0 to {n_items - 1}; fix the attack")
         victims = np.concatenate([guesses.victims, guesses.hidden])
-        wrong = victims[(victims < 0) | (victims >= len(self.is_member))]
-        if len(wrong) or len(np.unique(victims)) < len(victims):
-            found = f"about victim {wrong[0]}" if len(wrong) else "about a victim twice"
-            raise PluginError(
-                f"{subject} {found}; expected each of 0 to {len(self.is_member) - 1} at most once; fix the attack"
-            )
-        if guesses.entropies.shape != (shape := (len(guesses.victims), n_items)):
-            raise PluginError(
-                f"{subject} with entropies of shape {guesses.entropies.shape}; expected {shape}; fix the attack"
-            )
-        whole = len(ends) == len(guesses.adversaries) + 1 and (np.diff(ends) >= 0).all()
-        if not whole or ends[0] != 0 or ends[-1] != len(guesses.items):
-            raise PluginError(
-                f"{subject} {len(guesses.items)} items with offsets {ends[:1]} to {ends[-1:]} of {len(ends)}; expected "
-                f"{len(guesses.adversaries) + 1} ascending offsets, from 0 to the number of items; fix the attack"
-            )
+        check_ids(subject, "item", guesses.items, n_items)
+        check_ids(subject, "about victim", victims, n_users)
+        check_once(subject, "about a victim", victims)
+        check_shape(subject, "with entropies", guesses.entropies, (len(guesses.victims), n_items))
+        check_offsets(subject, ends, len(guesses.adversaries), len(guesses.items))
         asked = np.repeat(np.arange(len(guesses.adversaries)), np.diff(ends)) * n_items + guesses.items
-        for what, named in (("adversary", guesses.adversaries), ("item of an adversary", asked)):
-            if len(np.unique(named)) < len(named):
-                raise PluginError(f"{subject} with an {what} twice; expected each once; fix the attack")
+        check_once(subject, "with an adversary", guesses.adversaries)
+        check_once(subject, "with an item of an adversary", asked)
 
     def _of_sharing(self, guesses: MembershipGuesses) -> F64:
         """Return counts (n_thresholds, 4) of hits, guesses, members and pairs.
@@ -443,11 +423,8 @@ class MembershipRecord:
                 self.is_member[np.ix_(guesses.hidden[others], items)],
                 guesses.hidden_entropies(a),
             )
-            if entropies.shape != (shape := (len(guesses.hidden), len(items))):
-                raise PluginError(
-                    f"observers: {guesses.observer} guesses with hidden entropies of shape {entropies.shape}; expected "
-                    f"{shape}; fix the attack"
-                )
+            subject = f"observers: {guesses.observer} guesses"
+            check_shape(subject, "with hidden entropies", entropies, (len(guesses.hidden), len(items)))
             for t, rho in enumerate(guesses.thresholds):
                 guess = entropies[others] < np.float32(rho)
                 found = [guess & truth, guess, truth]
@@ -553,29 +530,18 @@ class FindingRecord(Stateful):
 
     def _findings(self, found: Found, round: int) -> Iterator[tuple[Finding, bool]]:
         """Yield findings, and whether the summary keeps each of them for now."""
+        if isinstance(found, MembershipGuesses):
+            yield from self._of_guesses(found, round)
+            return
         if isinstance(found, ItemScores):
-            yield from ((finding, True) for finding in self._of_items(found))
-            return
-        if isinstance(found, ItemSets):
-            yield from ((finding, True) for finding in self._of_sets(found))
-            return
-        if isinstance(found, AttributeScores):
-            yield from ((finding, True) for finding in self._of_attributes(found))
-            return
-        if isinstance(found, Finding):
-            yield found, True
-            yield from ((part, True) for part in self._parts(found))
-            return
-        yield from self._parts_of_guesses(found, round)
-        for row in self._truth.score(found):
-            about = {name: row[name] for name in ("observer", "relevance", "momentum")}
-            is_best = self._rankings.best_round(about) in (round, None)
-            if is_best:
-                rates = {name: value for name, value in row.items() if name != "relevance"}
-                self._membership[str(about)] = {"round": round, **rates}
-            for measure in RATES:
-                rate = row[measure.removeprefix("mia_")]
-                yield Finding(measure, about, math.nan if rate is None else rate), is_best
+            findings = self._of_items(found)
+        elif isinstance(found, ItemSets):
+            findings = self._of_sets(found)
+        elif isinstance(found, AttributeScores):
+            findings = self._of_attributes(found)
+        else:
+            findings = itertools.chain([found], self._parts(found))
+        yield from ((finding, True) for finding in findings)
 
     def _of_sets(self, found: ItemSets) -> Iterator[Finding]:
         if found.previous is None:
@@ -587,10 +553,9 @@ class FindingRecord(Stateful):
         """Yield the results of inferred attributes, of all victims and of those in each group."""
         yield from self._attributes.findings(found)
         for group in self._groups:
-            about = {**found.labels, group.by: group.name}
             for finding in self._attributes.findings(found, group.users):
                 if not math.isnan(finding.value):
-                    yield Finding(GROUP + finding.measure, about, finding.value)
+                    yield _of_group(group, finding)
 
     def _of_items(self, found: ItemScores) -> Iterator[Finding]:
         """Yield the results of scores of items, of all victims and of those in each group."""
@@ -600,9 +565,7 @@ class FindingRecord(Stateful):
         for group in self._groups:
             of_group = found.of_victims(group.users)
             for finding in item_findings(of_group, self._truth.is_member) if len(of_group.victims) else ():
-                yield Finding(
-                    GROUP + finding.measure, {**finding.labels, group.by: group.name}, finding.value
-                )
+                yield _of_group(group, finding)
 
     def _parts(self, found: Finding) -> Iterator[Finding]:
         """Yield the mean over each group of a finding with values per node."""
@@ -610,10 +573,10 @@ class FindingRecord(Stateful):
         for group in self._groups:
             mean = _mean_known(np.asarray(values, np.float64)[np.isin(nodes, group.users)])
             if mean is not None:
-                yield Finding(GROUP + found.measure, {**found.labels, group.by: group.name}, mean)
+                yield _of_group(group, replace(found, value=mean))
 
-    def _parts_of_guesses(self, guesses: MembershipGuesses, round: int) -> Iterator[tuple[Finding, bool]]:
-        """Yield the rates of guesses about the victims of each group."""
+    def _of_guesses(self, guesses: MembershipGuesses, round: int) -> Iterator[tuple[Finding, bool]]:
+        """Yield the rates of guesses, about the victims of each group and about all."""
         for group in self._groups:
             shared, hidden = (
                 np.flatnonzero(np.isin(victims, group.users)) for victims in (guesses.victims, guesses.hidden)
@@ -625,13 +588,24 @@ class FindingRecord(Stateful):
                 hidden=guesses.hidden[hidden],
                 hidden_entropies=functools.partial(_some_rows, guesses.hidden_entropies, hidden),
             )
-            for row in self._truth.score(own):
-                about = {name: row[name] for name in ("observer", "relevance", "momentum")}
-                is_best = self._rankings.best_round(about) in (round, None)
-                for measure in RATES:
-                    rate = row[measure.removeprefix("mia_")]
-                    if rate is not None:
-                        yield Finding(GROUP + measure, {**about, group.by: group.name}, rate), is_best
+            for _, rates, is_best in self._rates_of(own, round):
+                for rate in rates:
+                    if not math.isnan(rate.value):
+                        yield _of_group(group, rate), is_best
+        for row, rates, is_best in self._rates_of(guesses, round):
+            if is_best:
+                kept = {name: value for name, value in row.items() if name != "relevance"}
+                self._membership[str(rates[0].labels)] = {"round": round, **kept}
+            yield from ((rate, is_best) for rate in rates)
+
+    def _rates_of(self, guesses: MembershipGuesses, round: int) -> Iterator[tuple[Row, list[Finding], bool]]:
+        """Yield the row of each threshold, its rates as findings, and whether the summary keeps them for now."""
+        for row in self._truth.score(guesses):
+            about = {name: row[name] for name in ("observer", "relevance", "momentum")}
+            is_best = self._rankings.best_round(about) in (round, None)
+            rates = {measure: row[measure.removeprefix("mia_")] for measure in RATES}
+            found = [Finding(name, about, math.nan if rate is None else rate) for name, rate in rates.items()]
+            yield row, found, is_best
 
     @functools.cached_property
     def _truth(self) -> MembershipRecord:
@@ -653,6 +627,11 @@ class FindingRecord(Stateful):
     def values_per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of the findings that have per-node values, as last reported."""
         return [(name, *values) for name, values in self._per_node.items()]
+
+
+def _of_group(group: UserGroup, finding: Finding) -> Finding:
+    """Return the finding about a group of users, of which the values per node are left out."""
+    return Finding(GROUP + finding.measure, {**finding.labels, group.by: group.name}, finding.value)
 
 
 def _some_rows(table_of: Callable[[int], F32], rows: I64, adversary: int) -> F32:

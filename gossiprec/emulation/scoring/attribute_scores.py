@@ -9,11 +9,11 @@ import numpy as np
 from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F32, F64, I64
-from gossiprec.base.errors import PluginError
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import user_classes
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
+from gossiprec.emulation.scoring.result_checks import check_ids, check_once, check_shape, refuse
 from gossiprec.measures.ranking import mean_by_user, nanmean
 
 _RATES = ("balanced_accuracy", "auc", "accuracy", "majority_balanced_accuracy", "majority_accuracy")
@@ -126,30 +126,17 @@ class AttributeRecord:
         yield Finding("attribute_ceiling_auc", found.labels, ceiling["auc"])
 
     def _check(self, found: AttributeScores) -> None:
-        where = f"observers: inference of {found.known.name}"
-        n_users, shape = self._split.n_users, (len(found.victims), len(found.known.classes))
-        if found.probabilities.shape != shape or len(found.observers) != shape[0]:
-            raise PluginError(
-                f"{where}: found probabilities of shape {found.probabilities.shape} and {len(found.observers)} "
-                f"observers; expected {shape} and {shape[0]}; fix the attack"
-            )
-        wrong = found.victims[
-            (found.victims < 0) | (found.victims >= n_users) | np.isin(found.victims, found.known.users)
-        ]
-        if len(wrong):
-            raise PluginError(
-                f"{where}: found victim {wrong[0]}; expected users of whom the attack does not know it; "
-                "fix the attack"
-            )
-        pairs = np.stack([found.observers, found.victims])
-        if np.unique(pairs, axis=1).shape[1] < len(found.victims):
-            raise PluginError(
-                f"{where}: found a victim twice for an observer; expected each once; fix the attack"
-            )
+        subject, known = f"observers: inference of {found.known.name} has", found.known.users
+        check_shape(
+            subject, "probabilities", found.probabilities, (len(found.victims), len(found.known.classes))
+        )
+        check_shape(subject, "observers", found.observers, found.victims.shape)
+        check_ids(subject, "victim", found.victims, self._split.n_users)
+        if len(wrong := found.victims[np.isin(found.victims, known)]):
+            refuse(subject, f"victim {wrong[0]}", "users of whom the attack does not know it")
+        check_once(subject, "a victim of an observer", found.observers * self._split.n_users + found.victims)
         if not np.isfinite(found.probabilities).all():
-            raise PluginError(
-                f"{where}: found a probability that is not a number; expected one; fix the attack"
-            )
+            refuse(subject, "a probability that is not a number", "one")
 
     def _interval(self, probabilities: F64, truth: I64, parts: list[I64]) -> tuple[float, float]:
         """Return an interval over the victims of one observer, or over the observers if there are several."""

@@ -16,6 +16,7 @@ from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.errors import PluginError
 from gossiprec.base.rng import generator, purpose_id, uniforms
 from gossiprec.data.split import Transitions
+from gossiprec.emulation.scoring.result_checks import check_ids, check_offsets, check_once, refuse
 from gossiprec.measures.ranking import mean_by_user, nanmean
 from gossiprec.measures.selectors import ROC, ROC_MEASURES, USER_MEASURES
 
@@ -49,14 +50,11 @@ def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], o
             f"{subject}: item_scores() returned arrays of shapes {shapes}; expected one victim, one item and one score "
             "for each pair; fix the attack"
         )
-    for name, end in zip(("victims", "items"), shape, strict=True):
-        wrong = columns[name][(columns[name] < 0) | (columns[name] >= end)]
-        if len(wrong):
-            raise PluginError(
-                f"{subject}: item_scores() names {name[:-1]} {wrong[0]}; expected 0 to {end - 1}; fix the attack"
-            )
+    names = f"{subject}: item_scores() names"
+    check_ids(names, "victim", found.victims, shape[0])
+    check_ids(names, "item", found.items, shape[1])
     if found.k < 1:
-        raise PluginError(f"{subject}: item_scores() has k = {found.k}; expected at least 1; fix the attack")
+        refuse(f"{subject}: item_scores() has", f"k = {found.k}", "at least 1")
     unknown = np.flatnonzero(np.isnan(found.scores))
     if len(unknown):
         pair = f"victim {found.victims[unknown[0]]} and item {found.items[unknown[0]]}"
@@ -79,10 +77,8 @@ def _check_nodes(subject: str, found: ItemScores, own: I64) -> None:
     else:
         others = found.adversaries[~np.isin(found.adversaries, own)]
         if len(others):
-            raise PluginError(
-                f"{subject}: item_scores() names adversary {others[0]}, which is no node of the attack; expected one "
-                "of its own nodes; fix the attack"
-            )
+            found_one = f"adversary {others[0]}, which is no node of the attack"
+            refuse(f"{subject}: item_scores() names", found_one, "one of its own nodes")
         known = found.victims[found.victims == found.adversaries]
     if len(known):
         raise PluginError(
@@ -501,24 +497,13 @@ def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...], pools
             f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
             "users; leave it out of item_sets()"
         )
-    whole = len(found.offsets) == len(found.victims) + 1 and (np.diff(found.offsets) >= 0).all()
-    if not whole or found.offsets[0] != 0 or found.offsets[-1] != len(found.items):
-        raise PluginError(
-            f"{subject}: item_sets() has {len(found.victims)} victims, {len(found.offsets)} offsets and "
-            f"{len(found.items)} items; expected ascending offsets from 0 to the number of items; fix the attack"
-        )
-    before = found.items[:0] if found.previous is None else found.previous
-    named = (("victim", found.victims, n_users), ("item", found.items, n_items), ("item", before, n_items))
-    for name, ids, end in named:
-        wrong = ids[(ids < 0) | (ids >= end)]
-        if len(wrong):
-            raise PluginError(
-                f"{subject}: item_sets() names {name} {wrong[0]}; expected 0 to {end - 1}; fix the attack"
-            )
+    check_offsets(f"{subject}: item_sets() has", found.offsets, len(found.victims), len(found.items))
+    names, before = (
+        f"{subject}: item_sets() names",
+        found.items[:0] if found.previous is None else found.previous,
+    )
+    check_ids(names, "victim", found.victims, n_users)
+    for ids in (found.items, before):
+        check_ids(names, "item", ids, n_items)
     sets = np.repeat(np.arange(len(found.victims)), np.diff(found.offsets)) * n_items + found.items
-    if found.previous is not None:
-        sets = sets * n_items + found.previous
-    if len(np.unique(sets)) < len(sets):
-        raise PluginError(
-            f"{subject}: item_sets() names an item of a victim twice; expected each once; fix the attack"
-        )
+    check_once(names, "an item of a victim", sets if found.previous is None else sets * n_items + before)
