@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.papers import comparison
-from analysis.papers.claims import Evidence, beats_popularity, judge_claim
+from analysis.papers.claims import Evidence, SettingEvidence
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import (
     LAST,
@@ -34,7 +34,7 @@ from analysis.papers.figures import (
 from analysis.papers.item_vectors import cosines_by_group, uniformity_tables
 from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
-from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
+from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.base.rounding import difference
 from gossiprec.figures.style import Axis
 
@@ -156,28 +156,33 @@ EXPOSED, HIDDEN = 0.5, 0.05
 """ER@5 above which an item counts as promoted to all users, and below which as not promoted."""
 
 
-def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return the verdicts on the claims beyond the tables' orders, in every setting that was run."""
+def _claims() -> dict[str, SettingEvidence]:
+    """Return the evidence of the claims beyond the tables' orders."""
     shown = (
         f"the least popular item is shown to more than half of the users (ER@5 above {EXPOSED} at some epoch)"
     )
     hidden = f"it is shown to hardly any user (ER@5 below {HIDDEN} at every epoch)"
-    found = [beats_popularity(PAPER, runs)]
+    exposed, unexposed = partial(_exposure, bound=EXPOSED, sign=1), partial(_exposure, bound=HIDDEN, sign=-1)
+    found: dict[str, SettingEvidence] = {}
     for attack, words in ATTACKS.items():
-        undefended = partial(_exposure, method=f"{attack}-none", bound=EXPOSED, sign=1)
-        plain = partial(_exposure, method=f"{attack}-original", bound=EXPOSED, sign=1)
-        found.append(judge_claim(PAPER, f"{words}, against Original: {shown}", plain, runs))
-        found.append(judge_claim(PAPER, f"{words}, against CL4FedRec undefended: {shown}", undefended, runs))
-        worse = partial(_contrast_exposure, attack=attack)
-        found.append(judge_claim(PAPER, f"{words}: contrastive learning makes the attack worse", worse, runs))
-        for defence, label in {"hics": "HiCS", "regulariser": "Regularizer"}.items():
-            defended = partial(_exposure, method=f"{attack}-{defence}", bound=HIDDEN, sign=-1)
-            found.append(judge_claim(PAPER, f"{words}, under {label}: {hidden}", defended, runs))
-    costly = partial(_cost, rules=("krum", "median"), share=0.75, sign=-1)
-    cheap = partial(_cost, rules=("trimmed-mean", "hics"), share=0.9, sign=1)
-    found.append(judge_claim(PAPER, "Krum and Median cost at least a quarter of recall", costly, runs))
-    found.append(judge_claim(PAPER, "Trimmed Mean and HiCS cost less than a tenth of recall", cheap, runs))
-    return found
+        found |= {
+            f"{words}, against Original: {shown}": partial(exposed, method=f"{attack}-original"),
+            f"{words}, against CL4FedRec undefended: {shown}": partial(exposed, method=f"{attack}-none"),
+            f"{words}: contrastive learning makes the attack worse": partial(
+                _contrast_exposure, attack=attack
+            ),
+            f"{words}, under HiCS: {hidden}": partial(unexposed, method=f"{attack}-hics"),
+            f"{words}, under Regularizer: {hidden}": partial(unexposed, method=f"{attack}-regulariser"),
+        }
+    return {
+        **found,
+        "Krum and Median cost at least a quarter of recall": partial(
+            _cost, rules=("krum", "median"), share=0.75, sign=-1
+        ),
+        "Trimmed Mean and HiCS cost less than a tenth of recall": partial(
+            _cost, rules=("trimmed-mean", "hics"), share=0.9, sign=1
+        ),
+    }
 
 
 def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int) -> Evidence:
@@ -233,8 +238,8 @@ REPORT = PaperReport(
     PAPER,
     paper_figures(),
     partial(uniformity_tables, PAPER, TABLE_ROWS["table2"]),
-    judge_claims,
     lambda experiment: PAPER.setting_of(experiment).partition("-")[2],
+    _claims(),
 )
 
 if __name__ == "__main__":

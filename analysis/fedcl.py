@@ -14,7 +14,6 @@ from math import inf, isfinite
 from pathlib import Path
 
 from analysis.papers import comparison
-from analysis.papers.claims import judge_claim, judge_declared, no_more_than
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
@@ -28,8 +27,8 @@ from analysis.papers.figures import (
 )
 from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
-from analysis.papers.tables import FederatedRow, FederationPrice, SummaryColumns, format_mean, setting_tables
-from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs
+from analysis.papers.tables import FederatedRow, FederationPrice, format_mean, setting_tables, summary_cells
+from analysis.papers.verdict import PerSeed, Runs
 
 STUDY = PaperStudyFile(Path(__file__).with_name("fedcl") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
@@ -47,7 +46,7 @@ EPSILON: dict[float, str] = ARMS["epsilon"]
 """Method by budget of a user upload."""
 SPREAD: dict[float, str] = ARMS["spread"]
 """Method by weight of the term of BIL that spreads items out."""
-LEAKAGE = SummaryColumns(**STUDY.plan["leakage"])
+LEAKAGE = PAPER.leakage
 UTILITY = ("HR@10", "nDCG@10")
 """The metrics shown next to leakage and to centralised training."""
 
@@ -142,36 +141,12 @@ def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
     return SweepFigures(PAPER, UTILITY, drawn).make_figure("beauty", caption, WORDS[option], {name: methods})
 
 
-TOLERANCE = 0.01
-"""Margin over guessing that counts as none."""
-_LEAKS = {
-    "the last upload of a user does not match its earlier uploads": ("re-identified", "guessing"),
-    "uploaded vectors do not reveal similar users (CDA)": ("CDA", "CDA, guessing"),
-    "means over all uploads of a user do not reveal similar users": ("CDA of means", "CDA, guessing"),
-}
-"""Columns of a number and its reference, by the claim that the first does not exceed the second."""
 _PRICE = (
     "Each federated row at its best validation report, next to the centralised row of the same model at its own best "
     "report. *Kept*: federated divided by centralised, in percent, here and as published; with several seeds, seed by "
     "seed. Centralised NCF is an MLP with cross-entropy; in the federated rows it is two towers. A row whose best "
     "report is its last may not have converged."
 )
-
-
-def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return the verdicts on the claims beyond the tables' orders, in both settings."""
-    found = judge_declared(PAPER, runs)
-    for words, columns in _LEAKS.items():
-        claim = f"Not in the paper: with epsilon 4 {words} (at most {TOLERANCE} more often than guessing)"
-        evidence = no_more_than(LEAKAGE, _default_uploads, columns, TOLERANCE)
-        found.append(judge_claim(PAPER, claim, evidence, runs))
-    return found
-
-
-def _default_uploads(setting: str) -> dict[str, str]:
-    """Return the methods with uploads at the default epsilon, by label."""
-    others = {method for method in EPSILON.values() if method != SWEPT}
-    return {label: own for label, own in methods_with_uploads(setting).items() if own not in others}
 
 
 def timing_group(experiment: str) -> str:
@@ -199,10 +174,10 @@ def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
         name = experiment_name(setting, method)
         if LEAKAGE.values_by_seed(runs, name, "uploads per user"):
             utility = [format_mean(reported_score(PAPER, runs, name, column, LAST)) for column in UTILITY]
-            yield [GridCell(label), *utility, *LEAKAGE.make_cells(runs, name)]
+            yield [GridCell(label), *utility, *summary_cells(LEAKAGE, runs, name)]
 
 
-REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, judge_claims, timing_group)
+REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group)
 
 if __name__ == "__main__":
     StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

@@ -12,16 +12,14 @@ from functools import cache
 from pathlib import Path
 
 from analysis.papers import comparison
-from analysis.papers.claims import Evidence, judge_claim, judge_declared, no_more_than
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
 from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
-from analysis.papers.tables import SummaryColumns, format_mean, setting_tables
-from analysis.papers.verdict import ClaimVerdict, Runs, mean
-from gossiprec.base.rounding import difference
+from analysis.papers.tables import format_mean, setting_tables, summary_cells
+from analysis.papers.verdict import Runs
 
 STUDY = PaperStudyFile(Path(__file__).with_name("pdc_frs") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
@@ -29,7 +27,7 @@ SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
 ROWS = TABLE_ROWS["table1"]
 WEIGHTS: dict[str, dict[float, str]] = ARMS["weights"]
 """Method by the paper's letter of an option and its value."""
-LEAKAGE = SummaryColumns(**STUDY.plan["leakage"])
+LEAKAGE = PAPER.leakage
 
 
 def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:
@@ -86,39 +84,6 @@ def paper_figures() -> dict[str, PaperFigure]:
     return drawable_figures(found, STUDY.experiments)
 
 
-NEARLY_ALL, TOLERANCE = 0.9, 0.01
-"""Fraction of items kept above which they are nearly the training data; margin over popularity that counts as none."""
-
-
-def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return the verdicts on the claims beyond the table's orders, in every setting that was run."""
-    nearly = f"With epsilon 30 the contributed data are nearly the training data (kept above {NEARLY_ALL})"
-    found = [*judge_declared(PAPER, runs), judge_claim(PAPER, nearly, _kept, runs)]
-    for column, source in (
-        ("MIA, contributed", "contributed sets reveal"),
-        ("MIA, auxiliary", "the auxiliary model reveals"),
-    ):
-        claim = f"Not in the paper: with epsilon 5 {source} no more about the items of a user than popularity does"
-        evidence = no_more_than(LEAKAGE, _default_budgets, (column, "MIA, popularity"), TOLERANCE)
-        found.append(judge_claim(PAPER, f"{claim} (AUC, at most {TOLERANCE} more)", evidence, runs))
-    return found
-
-
-def _default_budgets(setting: str) -> dict[str, str]:
-    """Return the methods with the default epsilon, by similarity."""
-    return {similarity: methods[5] for similarity, methods in methods_by_epsilon(setting).items()}
-
-
-def _kept(runs: Runs, setting: str) -> Evidence:
-    for similarity, methods in methods_by_epsilon(setting).items():
-        kept = LEAKAGE.values_by_seed(runs, experiment_name(setting, methods[30]), "kept")
-        if kept:
-            yield (
-                f"{similarity}, kept {mean(kept):.3f}",
-                {s: difference(value, NEARLY_ALL) for s, value in kept.items()},
-            )
-
-
 def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting, utility and leakage by similarity and budget."""
     rows = {setting: _leakage_rows(runs, setting) for setting in SETTINGS}
@@ -139,10 +104,10 @@ def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
         if name in runs:
             scores = (reported_score(PAPER, runs, name, column, LAST) for column in PAPER.metrics)
             utility = map(format_mean, scores)
-            yield [GridCell(similarity), GridCell(epsilon), *utility, *LEAKAGE.make_cells(runs, name)]
+            yield [GridCell(similarity), GridCell(epsilon), *utility, *summary_cells(LEAKAGE, runs, name)]
 
 
-REPORT = PaperReport(STUDY, PAPER, paper_figures(), leakage_tables, judge_claims, PAPER.setting_of)
+REPORT = PaperReport(STUDY, PAPER, paper_figures(), leakage_tables, PAPER.setting_of)
 
 if __name__ == "__main__":
     StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

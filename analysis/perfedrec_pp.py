@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from analysis.papers import comparison
-from analysis.papers.claims import DIGITS, Evidence, judge_claim, judge_declared
+from analysis.papers.claims import DIGITS, Evidence
 from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import (
     BEST,
@@ -42,7 +42,7 @@ from analysis.papers.item_vectors import OTHERS, POPULAR, uniformity_by_seed, un
 from analysis.papers.report import PaperReport
 from analysis.papers.study_file import PaperStudyFile
 from analysis.papers.tables import DASH, FederatedRow, FederationPrice, format_mean, setting_tables
-from analysis.papers.verdict import ClaimVerdict, PerSeed, Runs, mean
+from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.style import GREY, Axis
 from gossiprec.runs import Run
 
@@ -261,19 +261,6 @@ _PRICE = (
 )
 
 
-def judge_claims(runs: Runs) -> list[ClaimVerdict]:
-    """Return the verdicts on the claims beyond the table's orders, in every setting that was run."""
-    every = "Not in the paper: personal models help every group of users by activity"
-    ends = "Not in the paper: they help the least active group more than the most active"
-    spread = "Pre-training spreads the vectors of items: their uniformity is below that of PerFedRec"
-    return [
-        *judge_declared(PAPER, runs),
-        judge_claim(PAPER, spread, _spread, runs),
-        judge_claim(PAPER, every, _every_group, runs),
-        judge_claim(PAPER, ends, _ends, runs),
-    ]
-
-
 def _spread(runs: Runs, setting: str) -> Evidence:
     for group in (POPULAR, OTHERS):
         whole, without = (
@@ -303,6 +290,13 @@ def _ends(runs: Runs, setting: str) -> Evidence:
             yield f"gains of Recall@20: {mean(least):+.{DIGITS}f} and {mean(most):+.{DIGITS}f}", margins
 
 
+CLAIMS = {
+    "Pre-training spreads the vectors of items: their uniformity is below that of PerFedRec": _spread,
+    "Not in the paper: personal models help every group of users by activity": _every_group,
+    "Not in the paper: they help the least active group more than the most active": _ends,
+}
+
+
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the sections between figures and times."""
     yield from PRICE.tables(runs, PAPER.metrics, title="The price of federation", name="price", about=_PRICE)
@@ -316,7 +310,7 @@ def timing_group(experiment: str) -> str:
     return f"{setting}, centralised" if PAPER.has_other_epochs(experiment) else setting
 
 
-REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, judge_claims, timing_group)
+REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group, CLAIMS)
 
 if __name__ == "__main__":
     StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

@@ -35,6 +35,17 @@ from analysis.cda_paper.tables import (
     overview_blocks,
     paper_tables,
 )
+from analysis.papers.claims import (
+    HELD,
+    NOT_HELD,
+    NOT_MEASURED,
+    ClaimVerdict,
+    Evidence,
+    claim_blocks,
+    describe_margin,
+    judge_claim,
+    judge_margins,
+)
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import (
     Collapsible,
@@ -52,23 +63,9 @@ from analysis.papers.report import (
     Pages,
     ReportInput,
     StudyReport,
-    claim_blocks,
     missing_blocks,
 )
-from analysis.papers.verdict import (
-    HELD,
-    NOT_HELD,
-    NOT_MEASURED,
-    ClaimVerdict,
-    PerSeed,
-    Runs,
-    Verdict,
-    combine_verdicts,
-    describe_margin,
-    judge_agreement,
-    judge_margins,
-    mean,
-)
+from analysis.papers.verdict import PerSeed, Runs, Verdict, judge_agreement, mean
 from gossiprec.base.rounding import difference
 from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell
@@ -304,56 +301,25 @@ _MARGINS: dict[str, Callable[[float, float], float]] = {
 """Margin of a claim from both numbers of a seed; negative if the claim does not hold."""
 
 
-@dataclass(frozen=True)
-class ClaimComparison:
-    """Two numbers, of which a claim says that the first is larger.
-
-    Attributes
-    ----------
-    label : str
-    first, second : RunNumber
-    margin : callable
-        Maps both numbers of a seed to the margin of the claim.
-    """
-
-    label: str
-    first: RunNumber
-    second: RunNumber
-    margin: Callable[[float, float], float]
-
-    def margins(self, runs: Runs) -> PerSeed:
-        """Return the margin of the claim for each seed that both sides have."""
-        return combine_by_seed(self.first, self.second, self.margin).values_by_seed(runs)
-
-
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
     """Return the verdict on each claim."""
-    return [_privacy(one, runs) if "dp" in one else _judged(one, runs) for one in STUDY.read("claims")]
+    return [
+        _privacy(one, runs) if "dp" in one else judge_claim(one["claim"], _evidence(one, runs))
+        for one in STUDY.read("claims")
+    ]
 
 
-def _judged(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
-    evidence, verdicts = [], []
+def _evidence(claim: Mapping[str, Any], runs: Runs) -> Evidence:
+    """Yield the comparisons of a claim; of several second numbers the largest is compared."""
     for entry in claim["comparisons"]:
-        one = _comparison(entry, _MARGINS[claim.get("margin", "larger")], runs)
-        margins = one.margins(runs)
-        verdicts.append(judge_margins(margins))
-        if margins:
-            words = claim["words"].format(
-                first=format_mean_number(one.first, runs), second=format_mean_number(one.second, runs)
-            )
-            evidence.append(f"{one.label}: {words}; {describe_margin(margins)}")
-        else:
-            evidence.append(f"{one.label}: {NOT_MEASURED}")
-    return ClaimVerdict(claim["claim"], combine_verdicts(verdicts), tuple(evidence))
-
-
-def _comparison(
-    entry: Mapping[str, Any], margin: Callable[[float, float], float], runs: Runs
-) -> ClaimComparison:
-    """Return a comparison; of several second numbers the largest is compared."""
-    seconds = [read_number(spec) for spec in entry.get("best_second", [entry.get("second")])]
-    second = max(seconds, key=lambda number: np.nan_to_num(number.mean_over_seeds(runs), nan=-1.0))
-    return ClaimComparison(entry["label"], read_number(entry["first"]), second, margin)
+        first = read_number(entry["first"])
+        seconds = [read_number(spec) for spec in entry.get("best_second", [entry.get("second")])]
+        second = max(seconds, key=lambda number: np.nan_to_num(number.mean_over_seeds(runs), nan=-1.0))
+        margin = _MARGINS[claim.get("margin", "larger")]
+        margins = combine_by_seed(first, second, margin).values_by_seed(runs)
+        both = {"first": format_mean_number(first, runs), "second": format_mean_number(second, runs)}
+        label = entry["label"]
+        yield f"{label}: {claim['words'].format(**both)}" if margins else label, margins
 
 
 def _privacy(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
@@ -450,10 +416,10 @@ def _judged_target(target: AcceptanceTarget, runs: Runs) -> TargetResult:
     found = format_mean_number(target.measure, runs, digits=1 if target.unit else 2) + unit
     if difference(target.low, value) <= 0 <= difference(target.high, value):
         return TargetResult(target.label, wanted, found, REACHED)
-    return TargetResult(target.label, wanted, found, NOT_REACHED, _evidence(target.measure, runs))
+    return TargetResult(target.label, wanted, found, NOT_REACHED, _further_results(target.measure, runs))
 
 
-def _evidence(measure: RunNumber, runs: Runs) -> str:
+def _further_results(measure: RunNumber, runs: Runs) -> str:
     """Return further results of an attack that misses its target."""
     if not isinstance(measure, AttackNumber) or measure.quantity != "max_aac":
         return ""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from analysis.papers.comparison import (
     BEST,
@@ -18,24 +20,12 @@ from analysis.papers.comparison import (
     table_title,
 )
 from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.tables import SummaryColumns
-from analysis.papers.verdict import (
-    HELD,
-    MARKS,
-    NOT_HELD,
-    NOT_MEASURED,
-    UNDECIDED,
-    ClaimVerdict,
-    PerSeed,
-    Runs,
-    Verdict,
-    combine_verdicts,
-    describe_margin,
-    judge_margins,
-    mean,
-)
+from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_width, mean
 from gossiprec.base.rounding import difference
 
+HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
+MARKS = {HELD: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE}
+"""The marks of a claim's verdicts; all others get the mark of numbers that were not run."""
 DIGITS = 4
 _ABOUT = (
     "Pairs of rows that are neighbours in the printed order of a metric: is the first ahead of the second? ✓: the 95 % "
@@ -184,47 +174,105 @@ def _margin(margins: PerSeed) -> GridCell:
     return GridCell(f"{mean(margins):+z.{DIGITS}f}", (f"n = {len(margins)}",), mark=look.mark, kind=look.word)
 
 
-Evidence = Iterator[tuple[str, PerSeed]]
-"""Evidence as text, and the margin of the claim by seed."""
+Evidence = Iterable[tuple[str, PerSeed]]
+"""Comparisons as text, each with the margin of the claim by seed: positive if the claim holds."""
 
 
-def judge_claim(
-    paper: Comparison, claim: str, evidence: Callable[[Runs, str], Evidence], runs: Runs
-) -> ClaimVerdict:
-    """Return the verdict on a claim, given a function that yields the evidence of a setting."""
-    found = [(setting, *one) for setting in paper.settings for one in evidence(runs, setting)]
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """A claim, its verdict, and a line of evidence per comparison.
+
+    A claim is held if every measured comparison holds, not held if one does not, and otherwise undecided.
+    """
+
+    claim: str
+    verdict: str
+    evidence: tuple[str, ...]
+
+
+def judge_claim(claim: str, evidence: Evidence, digits: int = 1) -> ClaimVerdict:
+    """Return the verdict on a claim."""
+    found = list(evidence)
+    known = {judge_margins(margins) for _, margins in found} - {NOT_MEASURED}
+    verdict = next((one for one in (NOT_HELD, UNDECIDED, HELD) if one in known), NOT_MEASURED)
     lines = [
-        f"{setting}: {words}; {describe_margin(margins, DIGITS)}"
-        for setting, words, margins in found
-        if margins
+        f"{words}; {describe_margin(margins, digits)}" if margins else f"{words}: {NOT_MEASURED}"
+        for words, margins in found
     ]
-    verdict = combine_verdicts([judge_margins(margins) for *_, margins in found])
     return ClaimVerdict(claim, verdict, tuple(lines) or (NOT_MEASURED,))
 
 
-def beats_popularity(paper: Comparison, runs: Runs) -> ClaimVerdict:
-    """Return whether the methods of the main table recommend better than the most popular items."""
-
-    def evidence(runs: Runs, setting: str) -> Evidence:
-        popular = baseline_score(paper, runs, setting, paper.leading, "popularity")
-        for row, method in paper.rows[paper.main_table(setting)].items():
-            ours = reported_score(paper, runs, experiment_name(setting, method), paper.leading, LAST)
-            if ours:
-                words = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch"
-                yield f"{words}, popularity {mean(popular):.{DIGITS}f}", seed_differences(ours, popular)
-
-    return judge_claim(paper, "Methods recommend better than the most popular items", evidence, runs)
+def judge_margins(margins: PerSeed) -> str:
+    """Return the verdict of paired differences over seeds, which are positive if the claim holds."""
+    if not margins:
+        return NOT_MEASURED
+    low, high = confidence_half_width(margins)  # NaN with one seed, which decides nothing
+    return HELD if low > 0 else NOT_HELD if high < 0 else UNDECIDED
 
 
-def judge_declared(paper: Comparison, runs: Runs) -> list[ClaimVerdict]:
-    """Return the verdicts on popularity and on the claims that the plan declares, in its order."""
+def describe_margin(margins: PerSeed, digits: int = 1) -> str:
+    """Return the mean paired difference with its interval and the verdict."""
+    low, high = confidence_half_width(margins)
+    several = f"[{low:+.{digits}f}, {high:+.{digits}f}] over {len(margins)} seeds"
+    between = several if len(margins) > 1 else "one seed"
+    return f"margin {mean(margins):+.{digits}f}, {between}: {judge_margins(margins)}"
+
+
+def claim_blocks(
+    claims: Sequence[ClaimVerdict], title: str = "What the paper claims"
+) -> Iterator[DocumentBlock]:
+    """Yield each claim with its verdict and evidence."""
+    yield Heading(2, title)
+    for claim in claims:
+        look = MARKS.get(claim.verdict, Verdict.NOT_RUN)
+        evidence = "\n".join(f"- {line}" for line in claim.evidence)
+        yield ParagraphBlock(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
+
+
+SettingEvidence = Callable[[Runs, str], Evidence]
+"""The evidence of the runs in a setting."""
+
+
+def judge_in_settings(
+    paper: Comparison, runs: Runs, claims: Mapping[str, SettingEvidence]
+) -> list[ClaimVerdict]:
+    """Return the verdicts on claims, each over all settings with evidence."""
     return [
-        beats_popularity(paper, runs),
-        *(
-            judge_claim(paper, one["claim"], RankingEvidence.declare(paper, one), runs)
-            for one in paper.claims
-        ),
+        judge_claim(
+            claim,
+            (
+                (f"{setting}: {words}", margins)
+                for setting in paper.settings
+                for words, margins in evidence(runs, setting)
+                if margins
+            ),
+            DIGITS,
+        )
+        for claim, evidence in claims.items()
     ]
+
+
+def declared_claims(paper: Comparison) -> dict[str, SettingEvidence]:
+    """Return the claim on popularity and those that the plan declares, in its order, with their evidence."""
+    return {
+        "Methods recommend better than the most popular items": partial(_leads_over_popularity, paper),
+        **{one["claim"]: _declared_evidence(paper, one) for one in paper.claims},
+    }
+
+
+def _declared_evidence(paper: Comparison, entry: Mapping[str, Any]) -> SettingEvidence:
+    """Return the evidence that an entry of a plan declares: of ``rankings``, or of a ``number`` of summaries."""
+    return RankingEvidence.declare(paper, entry) if "rankings" in entry else _limit_evidence(paper, entry)
+
+
+def _leads_over_popularity(paper: Comparison, runs: Runs, setting: str) -> Evidence:
+    """Yield the lead of each method of the main table over the most popular items."""
+    popular = baseline_score(paper, runs, setting, paper.leading, "popularity")
+    for row, method in paper.rows[paper.main_table(setting)].items():
+        ours = reported_score(paper, runs, experiment_name(setting, method), paper.leading, LAST)
+        if ours:
+            words = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch"
+            yield f"{words}, popularity {mean(popular):.{DIGITS}f}", seed_differences(ours, popular)
 
 
 @dataclass(frozen=True)
@@ -296,34 +344,28 @@ class RankingEvidence:
         return f" ({'; '.join(parts)})" if parts else ""
 
 
-def no_more_than(
-    numbers: SummaryColumns,
-    methods_in: Callable[[str], Mapping[str, str]],
-    columns: tuple[str, str],
-    tolerance: float,
-) -> Callable[[Runs, str], Evidence]:
-    """Return the evidence that a number of summaries exceeds a reference by at most a tolerance.
+def _limit_evidence(paper: Comparison, entry: Mapping[str, Any]) -> SettingEvidence:
+    """Return the evidence that a number of summaries is large, or hardly exceeds another.
 
-    Parameters
-    ----------
-    numbers : SummaryColumns
-    methods_in : callable
-        Maps a setting to its methods, by label.
-    columns : (str, str)
-        The number and its reference.
-    tolerance : float
+    A plan declares ``number``, a column of its ``leakage``; either ``above``, a value, or ``reference``, a column that
+    the number exceeds by at most ``tolerance``; and ``methods``, by setting and label.
     """
+    number = entry["number"]
 
     def evidence(runs: Runs, setting: str) -> Evidence:
-        for label, method in methods_in(setting).items():
-            found, reference = (
-                numbers.values_by_seed(runs, experiment_name(setting, method), one) for one in columns
-            )
-            margins = {
-                seed: difference(tolerance, by) for seed, by in seed_differences(found, reference).items()
-            }
-            if margins:
-                values = f"{columns[0]} {mean(found):.{DIGITS}f}, {columns[1]} {mean(reference):.{DIGITS}f}"
+        for label, method in entry["methods"].get(setting, {}).items():
+            read = partial(paper.leakage.values_by_seed, runs, experiment_name(setting, method))
+            found = read(number)
+            if "above" in entry:
+                margins = {seed: difference(value, entry["above"]) for seed, value in found.items()}
+                yield f"{label}, {number} {mean(found):.3f}", margins
+            else:
+                reference = read(entry["reference"])
+                excess = seed_differences(found, reference)
+                margins = {seed: difference(entry["tolerance"], by) for seed, by in excess.items()}
+                values = (
+                    f"{number} {mean(found):.{DIGITS}f}, {entry['reference']} {mean(reference):.{DIGITS}f}"
+                )
                 yield f"{label}: {values}", margins
 
     return evidence

@@ -142,6 +142,30 @@ LAST, BEST = "last epoch", "best validation epoch"
 
 
 @dataclass(frozen=True)
+class SummaryColumns:
+    """Columns of a table with numbers from ``summary.json``, as a plan declares them.
+
+    Attributes
+    ----------
+    about : str
+        What the columns mean.
+    columns : mapping of str to str
+        The key of each column's number in a summary, with dots.
+    digits : mapping of str to int
+        Number of decimals of a column, if it is not four.
+    """
+
+    about: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    digits: Mapping[str, int] = field(default_factory=dict)
+
+    def values_by_seed(self, runs: Runs, experiment: str, column: str) -> PerSeed:
+        """Return the number of a column, by seed, for runs that report it."""
+        path = self.columns[column].split(".")
+        return read_by_seed(runs.get(experiment, {}), lambda run: summary_value(run, *path))
+
+
+@dataclass(frozen=True)
 class Comparison:
     """A paper's tables and how they are reproduced. An experiment is named by its setting and its method.
 
@@ -177,7 +201,9 @@ class Comparison:
     unit : str
         Unit of the reports' numbers, except for methods in `apart`.
     claims : tuple of mapping
-        Further claims that one method is better than another (:class:`analysis.papers.claims.RankingEvidence`).
+        Further claims (:func:`analysis.papers.claims.declared_claims`).
+    leakage : SummaryColumns
+        Numbers of summaries about leakage.
     """
 
     title: str
@@ -195,6 +221,7 @@ class Comparison:
     data: Mapping[str, str] = field(default_factory=dict)
     unit: str = "epoch"
     claims: tuple[Mapping[str, Any], ...] = ()
+    leakage: SummaryColumns = field(default_factory=SummaryColumns)
 
     @property
     def validation(self) -> str:
@@ -275,7 +302,8 @@ def load_comparison(study: PaperStudyFile) -> Comparison:
     own["tables"] = {setting: tuple(tables) for setting, tables in own.get("tables", {}).items()}
     published = PublishedTables(study.path.with_name("published.yaml"))
     claims = tuple(study.plan.get("claims", ()))
-    return Comparison(rows=study.plan["rows"], published=published, claims=claims, **own)
+    leakage = SummaryColumns(**study.plan.get("leakage", {}))
+    return Comparison(rows=study.plan["rows"], published=published, claims=claims, leakage=leakage, **own)
 
 
 def selectable_names(study: PaperStudyFile) -> dict[str, tuple[str, ...]]:

@@ -15,13 +15,13 @@ from analysis.papers.comparison import (
     LAST,
     LEVELS,
     Comparison,
+    SummaryColumns,
     baseline_score,
     experiment_name,
     metric_by_epoch_and_seed,
     reported_score,
     table_title,
 )
-from analysis.papers.tables import SummaryColumns
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from analysis.papers.claims import (
+    HELD,
+    NOT_HELD,
+    NOT_MEASURED,
+    UNDECIDED,
+    ClaimVerdict,
+    SettingEvidence,
+    claim_blocks,
     count_order_verdicts,
+    declared_claims,
+    judge_in_settings,
     measured_reporting_points,
     order_tables,
     printed_orders,
@@ -37,33 +46,13 @@ from analysis.papers.document import (
 from analysis.papers.figures import PaperFigure, draw_figures
 from analysis.papers.study_file import PaperStudyFile, Scale
 from analysis.papers.tables import CSV_HEADER, csv_rows, format_epochs, format_mean, paper_tables
-from analysis.papers.verdict import (
-    HELD,
-    MARKS,
-    NOT_HELD,
-    NOT_MEASURED,
-    UNDECIDED,
-    ClaimVerdict,
-    Runs,
-    Verdict,
-)
+from analysis.papers.verdict import Runs, Verdict
 from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell, csv_bytes
 from gossiprec.runs import Run
 from gossiprec.runs.run_files import replace_file
 
 INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without ± is from one seed."
-
-
-def claim_blocks(
-    claims: Sequence[ClaimVerdict], title: str = "What the paper claims"
-) -> Iterator[DocumentBlock]:
-    """Yield each claim with its verdict and evidence."""
-    yield Heading(2, title)
-    for claim in claims:
-        look = MARKS.get(claim.verdict, Verdict.NOT_RUN)
-        evidence = "\n".join(f"- {line}" for line in claim.evidence)
-        yield ParagraphBlock(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
 
 
 def versions_used(runs: Iterable[Run]) -> list[str]:
@@ -279,18 +268,22 @@ class PaperReport(StudyReport):
     drawings : mapping of str to PaperFigure
     sections : callable
         Maps runs to the sections between figures and times.
-    claims : callable
-        Maps runs to the verdicts on the paper's claims.
     group_of : callable
         Maps an experiment to its group in the table of times.
+    claims : mapping of str to callable
+        The evidence of claims that the plan cannot declare.
     """
 
     study: PaperStudyFile
     paper: Comparison
     drawings: Mapping[str, PaperFigure]
     sections: Callable[[Runs], Iterable[DocumentBlock]]
-    claims: Callable[[Runs], list[ClaimVerdict]]
     group_of: Callable[[str], str]
+    claims: Mapping[str, SettingEvidence] = field(default_factory=dict)
+
+    def judge_claims(self, runs: Runs) -> list[ClaimVerdict]:
+        """Return the verdicts on the claims beyond the tables' orders, in every setting that was run."""
+        return judge_in_settings(self.paper, runs, {**declared_claims(self.paper), **self.claims})
 
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the report and the findings."""
@@ -313,7 +306,7 @@ class PaperReport(StudyReport):
             ParagraphBlock(looks),
             ParagraphBlock(INTERVALS),
             *order_tables(paper, runs),
-            *claim_blocks(self.claims(runs)),
+            *claim_blocks(self.judge_claims(runs)),
         ]
         return {
             "report": (f"The {paper.title} study", report),

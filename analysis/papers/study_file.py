@@ -34,8 +34,8 @@ class PaperStudyFile:
     - ``epoch: participation``: an epoch is as many rounds as select every client once; by default it is one round.
     - ``command``: texts of the command.
     - ``comparison`` and ``rows``: settings and methods (:class:`analysis.papers.comparison.Comparison`);
-      ``claims``: :class:`analysis.papers.claims.RankingEvidence`; ``leakage``:
-      :class:`analysis.papers.tables.SummaryColumns`; ``report``: :class:`analysis.papers.report.PaperReport`;
+      ``claims``: :func:`analysis.papers.claims.declared_claims`; ``leakage``:
+      :class:`analysis.papers.comparison.SummaryColumns`; ``report``: :class:`analysis.papers.report.PaperReport`;
       ``arms``: methods by the names of options.
 
     Attributes

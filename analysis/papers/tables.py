@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from analysis.papers.comparison import (
@@ -12,13 +12,12 @@ from analysis.papers.comparison import (
     LEVELS,
     Comparison,
     PrintedNumber,
+    SummaryColumns,
     baseline_score,
     experiment_name,
     has_converged,
-    read_by_seed,
     reported_epochs,
     reported_score,
-    summary_value,
     table_title,
 )
 from analysis.papers.document import (
@@ -222,35 +221,14 @@ def setting_tables(
         yield Grid(f"{title}, {setting}", titles, own, heads)
 
 
-@dataclass(frozen=True)
-class SummaryColumns:
-    """Columns of a table with numbers from ``summary.json``, as a plan declares them.
-
-    Attributes
-    ----------
-    about : str
-        What the columns mean.
-    columns : mapping of str to str
-        The key of each column's number in a summary, with dots.
-    digits : mapping of str to int
-        Number of decimals of a column, if it is not four.
-    """
-
-    about: str
-    columns: Mapping[str, str]
-    digits: Mapping[str, int] = field(default_factory=dict)
-
-    def values_by_seed(self, runs: Runs, experiment: str, column: str) -> PerSeed:
-        """Return the number of a column, by seed, for runs that report it."""
-        path = self.columns[column].split(".")
-        return read_by_seed(runs.get(experiment, {}), lambda run: summary_value(run, *path))
-
-    def make_cells(self, runs: Runs, experiment: str) -> list[GridCell]:
-        """Return the fields of an experiment's row."""
-        return [
-            format_mean(self.values_by_seed(runs, experiment, column), digits=self.digits.get(column, 4))
-            for column in self.columns
-        ]
+def summary_cells(numbers: SummaryColumns, runs: Runs, experiment: str) -> list[GridCell]:
+    """Return the fields of an experiment's row: its numbers from summaries."""
+    return [
+        format_mean(
+            numbers.values_by_seed(runs, experiment, column), digits=numbers.digits.get(column, DIGITS)
+        )
+        for column in numbers.columns
+    ]
 
 
 @dataclass(frozen=True)

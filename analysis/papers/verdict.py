@@ -1,9 +1,8 @@
-"""Statistics of numbers over seeds, and verdicts on printed numbers and on claims."""
+"""Statistics of numbers over seeds, and verdicts on printed numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import Enum
 
 import numpy as np
@@ -105,42 +104,3 @@ def tolerance_band(
     by = max(points, share * abs(value))
     low, high = round(value - by, 9), round(value + by, 9)  # avoids 66.00999999999999
     return max(low, 0.0) if value >= 0 else low, min(high, most)
-
-
-HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
-MARKS = {HELD: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE}
-"""The marks of a claim's verdicts; all others get the mark of numbers that were not run."""
-
-
-@dataclass(frozen=True)
-class ClaimVerdict:
-    """A claim, its verdict, and a line of evidence per comparison.
-
-    A claim is held if every measured comparison holds, not held if one does not, and otherwise undecided.
-    """
-
-    claim: str
-    verdict: str
-    evidence: tuple[str, ...]
-
-
-def judge_margins(margins: PerSeed) -> str:
-    """Return the verdict of paired differences over seeds, which are positive if the claim holds."""
-    if not margins:
-        return NOT_MEASURED
-    low, high = confidence_half_width(margins)  # NaN with one seed, which decides nothing
-    return HELD if low > 0 else NOT_HELD if high < 0 else UNDECIDED
-
-
-def describe_margin(margins: PerSeed, digits: int = 1) -> str:
-    """Return the mean paired difference with its interval and the verdict."""
-    low, high = confidence_half_width(margins)
-    several = f"[{low:+.{digits}f}, {high:+.{digits}f}] over {len(margins)} seeds"
-    between = several if len(margins) > 1 else "one seed"
-    return f"margin {mean(margins):+.{digits}f}, {between}: {judge_margins(margins)}"
-
-
-def combine_verdicts(verdicts: Sequence[str]) -> str:
-    """Return the verdict on a claim, given the verdicts of its comparisons."""
-    known = set(verdicts) - {NOT_MEASURED}
-    return next((verdict for verdict in (NOT_HELD, UNDECIDED, HELD) if verdict in known), NOT_MEASURED)

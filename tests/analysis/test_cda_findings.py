@@ -11,16 +11,9 @@ import analysis.cda_paper as ex
 from analysis.cda_paper import dp_experiment
 from analysis.cda_paper.figures import selectable_names
 from analysis.cda_paper.report import NOT_REACHED, REACHED, judge_claims, judge_targets
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, describe_margin, judge_margins
 from analysis.papers.comparison import seed_differences
-from analysis.papers.verdict import (
-    HELD,
-    NOT_HELD,
-    NOT_MEASURED,
-    UNDECIDED,
-    confidence_half_width,
-    describe_margin,
-    judge_margins,
-)
+from analysis.papers.verdict import confidence_half_width
 
 
 def verdict(runs, begin):

@@ -7,8 +7,15 @@ import csv
 import numpy as np
 import pytest
 
-from analysis.cl4fedrec import PAPER, REPORT, STUDY, judge_claims
-from analysis.papers.claims import count_order_verdicts, printed_orders
+from analysis.cl4fedrec import PAPER, REPORT, STUDY
+from analysis.papers.claims import (
+    HELD,
+    NOT_HELD,
+    NOT_MEASURED,
+    UNDECIDED,
+    count_order_verdicts,
+    printed_orders,
+)
 from analysis.papers.comparison import (
     BEST,
     LAST,
@@ -18,7 +25,6 @@ from analysis.papers.comparison import (
     reported_score,
 )
 from analysis.papers.comparison import baseline_score as level_of
-from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from tests.analysis.cl_runs import RECALL, level, runs_of
 
 SETTING = "file-sum1"
@@ -35,7 +41,7 @@ def report(folder, runs, **more):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in REPORT.judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 

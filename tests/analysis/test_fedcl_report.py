@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
-from analysis.fedcl import PAPER, PRICE, REPORT, STUDY, federated_rows, judge_claims, timing_group
+from analysis.fedcl import PAPER, PRICE, REPORT, STUDY, federated_rows, timing_group
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED
 from analysis.papers.comparison import BEST, LAST, has_converged, reported_epochs, reported_score
-from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
 from tests.analysis.cl_runs import runs_of
 from tests.analysis.fedcl_runs import risen, told
 
@@ -35,7 +35,7 @@ def known(tmp_path_factory):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in REPORT.judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from analysis import perfedrec_pp
+from analysis.papers.claims import HELD, NOT_HELD
 from analysis.papers.item_vectors import (
     OTHERS,
     POPULAR,
@@ -13,7 +14,6 @@ from analysis.papers.item_vectors import (
     uniformity,
     uniformity_by_seed,
 )
-from analysis.papers.verdict import HELD, NOT_HELD
 from tests.analysis.cl_runs import level, runs_of
 
 CONE = np.ones((6, 2), np.float32)
@@ -64,7 +64,7 @@ def test_runs_that_kept_no_version_have_no_uniformity(tmp_path):
 def test_perfedrec_pp_judges_whether_pre_training_spreads_items(tmp_path, whole, without, verdict):
     runs = kept(tmp_path, "scaled-perfedrec-pp", whole) | kept(tmp_path, "scaled-perfedrec", without)
     (found,) = [
-        one for one in perfedrec_pp.judge_claims(runs) if one.claim.startswith("Pre-training spreads")
+        one for one in perfedrec_pp.REPORT.judge_claims(runs) if one.claim.startswith("Pre-training spreads")
     ]
     assert found.verdict == verdict
     page = "".join(part.markdown() for part in perfedrec_pp.extra_sections(runs))

@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED
 from analysis.papers.comparison import reported_epochs
-from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED
-from analysis.pdc_frs import PAPER, REPORT, STUDY, judge_claims
+from analysis.pdc_frs import PAPER, REPORT, STUDY
 from tests.analysis.cl_runs import level, runs_of
 from tests.analysis.pdc_runs import contributed, contribution
 
@@ -30,7 +30,7 @@ def known(tmp_path_factory):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in REPORT.judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 

@@ -7,9 +7,8 @@ import csv
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.papers.claims import printed_orders
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, printed_orders
 from analysis.papers.comparison import BEST, LAST, has_converged, reported_epochs
-from analysis.papers.verdict import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.perfedrec_pp import (
     PAPER,
     PRICE,
@@ -19,7 +18,6 @@ from analysis.perfedrec_pp import (
     federated_rows,
     group_gain,
     interaction_range,
-    judge_claims,
     paper_figures,
 )
 from tests.analysis.cl_runs import runs_of
@@ -65,7 +63,7 @@ def known(tmp_path_factory):
 
 def claim(runs, begin):
     """Return the one claim that begins so."""
-    (found,) = [one for one in judge_claims(runs) if one.claim.startswith(begin)]
+    (found,) = [one for one in REPORT.judge_claims(runs) if one.claim.startswith(begin)]
     return found
 
 
