@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import Grid, GridCell, GridColumn, Heading, ParagraphBlock
 from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.tables import DASH
 from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
 from gossiprec.base.rounding import difference

@@ -15,7 +15,6 @@ import numpy as np
 
 from analysis.papers import comparison
 from analysis.papers.claims import Evidence, SettingEvidence
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import (
     LAST,
     experiment_name,
@@ -33,7 +32,7 @@ from analysis.papers.figures import (
 )
 from analysis.papers.item_vectors import cosines_by_group, uniformity_tables
 from analysis.papers.report import PaperReport
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.base.rounding import difference
 from gossiprec.figures.style import Axis

@@ -14,7 +14,6 @@ from math import inf, isfinite
 from pathlib import Path
 
 from analysis.papers import comparison
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import (
@@ -26,7 +25,7 @@ from analysis.papers.figures import (
     with_levels,
 )
 from analysis.papers.report import PaperReport
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.tables import FederatedRow, FederationPrice, format_mean, setting_tables, summary_cells
 from analysis.papers.verdict import PerSeed, Runs
 

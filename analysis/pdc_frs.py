@@ -12,12 +12,11 @@ from functools import cache
 from pathlib import Path
 
 from analysis.papers import comparison
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridCell
 from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
 from analysis.papers.report import PaperReport
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.tables import format_mean, setting_tables, summary_cells
 from analysis.papers.verdict import Runs
 

@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 
 from analysis.papers import comparison
 from analysis.papers.claims import DIGITS, Evidence
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import (
     BEST,
     LAST,
@@ -40,7 +39,7 @@ from analysis.papers.figures import (
 )
 from analysis.papers.item_vectors import OTHERS, POPULAR, uniformity_by_seed, uniformity_tables
 from analysis.papers.report import PaperReport
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.tables import DASH, FederatedRow, FederationPrice, format_mean, setting_tables
 from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.style import GREY, Axis

@@ -20,7 +20,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
@@ -32,7 +31,7 @@ from analysis.papers.document import (
     ParagraphBlock,
 )
 from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, run_time_blocks
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.tables import DASH
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, format_mean_text, mean
 from gossiprec.figures.figure_files import Cell, write_figure

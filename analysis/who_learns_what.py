@@ -17,7 +17,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.papers.command import StudyCommand
 from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
@@ -29,7 +28,7 @@ from analysis.papers.document import (
     ParagraphBlock,
 )
 from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks, run_time_blocks
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.tables import DASH
 from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
 from gossiprec.figures.figure_files import Cell, write_figure

@@ -9,7 +9,7 @@ import itertools
 from pathlib import Path
 
 from analysis.papers.comparison import PublishedTables
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile
 
 STUDY = PaperStudyFile(Path(__file__).with_name("study.yaml"))
 

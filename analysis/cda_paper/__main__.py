@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.cda_paper import STUDY, dataset_name
 from analysis.cda_paper.figures import selectable_names
 from analysis.cda_paper.report import REPORT
-from analysis.papers.command import StudyCommand
+from analysis.papers.study import StudyCommand
 
 
 def _line(name: str) -> str:

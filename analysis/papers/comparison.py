@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from analysis.papers.study_file import PaperStudyFile
+from analysis.papers.study import PaperStudyFile
 from analysis.papers.verdict import Band, PerSeed, Runs, tolerance_band
 from gossiprec.base.rounding import difference
 from gossiprec.measures.direction import best_place

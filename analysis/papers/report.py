@@ -44,7 +44,7 @@ from analysis.papers.document import (
     write_pages,
 )
 from analysis.papers.figures import PaperFigure, draw_figures
-from analysis.papers.study_file import PaperStudyFile, Scale
+from analysis.papers.study import PaperStudyFile, Scale
 from analysis.papers.tables import CSV_HEADER, csv_rows, format_epochs, format_mean, paper_tables
 from analysis.papers.verdict import Runs, Verdict
 from gossiprec.cli.progress import format_clock_time

@@ -19,7 +19,7 @@ from analysis.all_papers import (
     paper_rows,
     selectable_names,
 )
-from analysis.papers.command import select_experiments
+from analysis.papers.study import select_experiments
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
 from gossiprec.scenario import load_scenario

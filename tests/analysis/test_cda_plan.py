@@ -18,7 +18,7 @@ from analysis.cda_paper import (
 )
 from analysis.cda_paper.figures import paper_figures, selectable_names
 from analysis.cda_paper.measures import MAIN_RULE, RULES, AttackNumber, report_cells
-from analysis.papers import command
+from analysis.papers import study
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
@@ -50,7 +50,7 @@ FILES = {name: Path(sets["base"]).name for name, sets in STUDY.experiments.items
 
 
 def select_experiments(names):
-    return command.select_experiments(names, selectable_names(), STUDY.experiments)
+    return study.select_experiments(names, selectable_names(), STUDY.experiments)
 
 
 def tiny(names, seeds=1):

@@ -18,8 +18,8 @@ from analysis.cl4fedrec import (
     defence_methods,
     paper_figures,
 )
-from analysis.papers.command import parse_names, select_experiments
 from analysis.papers.comparison import experiment_name, selectable_names
+from analysis.papers.study import select_experiments
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -129,7 +129,7 @@ def test_tables_and_settings_can_be_asked_for():
     assert select_experiments(["table2-file-adam5"], there, STUDY.experiments) == [
         f"file-adam5-{one}" for one in own
     ]
-    assert len(select_experiments(parse_names(" table2 ,table2-random-sum1"), there, STUDY.experiments)) == 20
+    assert len(select_experiments(["table2", "table2-random-sum1"], there, STUDY.experiments)) == 20
     assert {PAPER.setting_of(name) for name in there["sum1"]} == {"file-sum1", "random-sum1"}
     assert select_experiments([], there, STUDY.experiments) == list(STUDY.experiments)
     with pytest.raises(ScenarioError, match="did you mean 'table2-file-adam5'"):

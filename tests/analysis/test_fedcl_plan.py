@@ -25,8 +25,8 @@ from analysis.fedcl import (
     paper_figures,
 )
 from analysis.papers.claims import printed_orders
-from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
+from analysis.papers.study import select_experiments
 from analysis.pdc_frs import STUDY as PDC_FRS
 from analysis.perfedrec_pp import STUDY as PERFEDREC_PP
 from gossiprec.base.errors import DataError, ScenarioError

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from analysis.papers.claims import printed_orders
-from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
+from analysis.papers.study import select_experiments
 from analysis.pdc_frs import PAPER, SETTINGS, STUDY, TABLE_ROWS, WEIGHTS, methods_by_epsilon, paper_figures
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from analysis.papers.claims import printed_orders
-from analysis.papers.command import select_experiments
 from analysis.papers.comparison import selectable_names
+from analysis.papers.study import select_experiments
 from analysis.perfedrec_pp import ABLATIONS, CENTRAL, FEDERATED, PAPER, SETTINGS, STUDY, SWEEPS, paper_figures
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.papers.command import select_experiments
 from analysis.papers.comparison import finding
+from analysis.papers.study import select_experiments
 from analysis.who_learns_what import (
     CSV_HEADER,
     INSTRUMENTS,

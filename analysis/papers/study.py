@@ -1,18 +1,35 @@
-"""The study of a paper as data: experiments in ``study.yaml``; their data, tiny form and command in ``plan.yaml``."""
+"""The study of a paper as data, and its command.
+
+Experiments are in ``study.yaml``; their data, tiny form and command in ``plan.yaml``. The command runs the selected
+experiments, finds all finished runs, and reports them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import click
 import yaml
 
-from gossiprec.base.errors import DataError
+from analysis.papers.verdict import Runs
+from gossiprec.base.errors import DataError, ScenarioError, did_you_mean
+from gossiprec.cli.main import exit_code
+from gossiprec.cli.options import Decorator, add_options
+from gossiprec.cli.study import StudyOptions, run_study, study_options
+from gossiprec.runs import Run
+from gossiprec.study.folder import StudyFolder, StudyOutcome, run_code_version
+from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.study.spec import LoadedStudy, load_study
+from gossiprec.version import code_version
+
+if TYPE_CHECKING:
+    from analysis.papers.report import StudyReport
 
 Scale = Literal["full", "tiny"]
 TINY_EPOCHS = 2
@@ -48,14 +65,12 @@ class PaperStudyFile:
     @property
     def content(self) -> dict[str, Any]:
         """The study as written."""
-        found: dict[str, Any] = _read(self.path)
-        return found
+        return dict(_read(self.path))
 
     @property
     def plan(self) -> dict[str, Any]:
         """The plan as written."""
-        found: dict[str, Any] = self.read("plan")
-        return found
+        return dict(self.read("plan"))
 
     def read(self, name: str) -> Any:
         """Return the content of another YAML file in the study's folder, read once."""
@@ -64,8 +79,7 @@ class PaperStudyFile:
     @property
     def experiments(self) -> dict[str, dict[str, Any]]:
         """The overrides of each experiment, in the order in which they are run: important ones first."""
-        values: dict[str, dict[str, Any]] = self.content["axes"]["experiment"]["values"]
-        return values
+        return dict(self.content["axes"]["experiment"]["values"])
 
     def make_study(
         self,
@@ -255,3 +269,155 @@ def _has(sets: Overrides, dotted: str) -> bool:
 @cache
 def _read(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def select_experiments(
+    names: Sequence[str], subjects: Mapping[str, Collection[str]], experiments: Collection[str]
+) -> list[str]:
+    """Return the experiments that names select, in the order of the study; all if there are no names.
+
+    Raises
+    ------
+    ScenarioError
+        If a name is unknown; the message names the nearest.
+    """
+    for name in names:
+        if name not in subjects:
+            short = ", ".join(key for key in subjects if key not in experiments)
+            raise ScenarioError(
+                f"--only: found {name!r}, must be one of {short}, or an experiment of --list"
+                f"{did_you_mean(name, subjects)}"
+            )
+    wanted = {experiment for name in names for experiment in subjects[name]}
+    return [name for name in experiments if not names or name in wanted]
+
+
+def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
+    """Return the finished runs of a plan by experiment and seed; with `keep` also runs of other code."""
+    simulation_of = plan.simulation_of
+    found: dict[str, dict[int, Run]] = {}
+    for variant in plan.variants:
+        run = folder.finished_run(simulation_of[variant.hash])
+        if run is not None and (keep or run_code_version(run) == code_version()):
+            found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
+    return found
+
+
+def missing_reasons(
+    experiments: Sequence[str], runs: Runs, plan: StudyPlan, lacking: Mapping[str, str], outcome: StudyOutcome
+) -> dict[str, str]:
+    """Return why experiments have no finished run."""
+    failed = {
+        str(variant.labels["experiment"]): f"failed: {outcome.failed[variant.hash].problem}"
+        for variant in plan.variants
+        if variant.hash in outcome.failed
+    }
+    return {n: ({**lacking, **failed}).get(n, "not run yet") for n in experiments if n not in runs}
+
+
+@dataclass(frozen=True)
+class StudyCommand:
+    """The command of a study, with the texts and options of its plan.
+
+    Attributes
+    ----------
+    file : PaperStudyFile
+    subjects : mapping
+        What ``--only`` can name, each with its experiments.
+    report : StudyReport
+    describe : callable, optional
+        Maps an experiment to its line in the list; by default its name.
+    """
+
+    file: PaperStudyFile
+    subjects: Mapping[str, Collection[str]]
+    report: StudyReport
+    describe: Callable[[str], str] = str
+
+    def build(self) -> click.Command:
+        """Return the click command."""
+        texts, names = self.file.plan["command"], tuple(self.file.plan["data"])
+        seeds = texts.get("seeds", "Number of seeds of every experiment.  [default: 3]")
+        path, number, scales = click.Path(path_type=Path), click.IntRange(1), click.Choice(("full", "tiny"))
+        tiny = "tiny: small synthetic data; the numbers are meaningless."
+        further = []
+        if "epochs" in texts.get("options", ()):
+            epochs = (
+                f"Epochs of every run; fewer make a shorter study.  [default: {self.file.describe_epochs()}]"
+            )
+            further.append(click.option("--epochs", type=number, metavar="N", help=epochs))
+        if "dataset" in texts.get("options", ()):
+            named = click.Choice(names)
+            further.append(
+                click.option("--dataset", type=named, default=names[0], help="Data set of all rows.")
+            )
+        decorate: Decorator[Callable[..., Any]] = add_options(
+            click.option("--data", type=path, metavar="PATH", help=texts["data"]),
+            click.option("--only", default="", metavar="NAMES", help=texts["only"]),
+            click.option("--seeds", type=number, metavar="N", help=seeds),
+            click.option("--scale", type=scales, default="full", help=tiny),
+            click.option("--report-only", is_flag=True, help="Only write the report of existing runs."),
+            click.option("--list", "is_list", is_flag=True, help="List the values of --only."),
+            study_options("1, on all cores"),
+            click.pass_context,
+            *further,
+        )
+        settings = {"help_option_names": ["-h", "--help"]}
+        run: Callable[..., Any] = lambda context, /, **options: self._run(context, **options)  # noqa: E731
+        return click.command(help=texts["about"], context_settings=settings)(decorate(run))
+
+    def main(self) -> NoReturn:
+        """Run the command with the arguments of the process, and exit."""
+        sys.exit(
+            exit_code(sys.argv[1:], self.build(), name=f"python -m analysis.{self.file.path.parent.name}")
+        )
+
+    def _run(
+        self, context: click.Context, /, only: str, scale: Scale, *, is_list: bool, **options: Any
+    ) -> None:
+        experiments = list(self.file.experiments)
+        if is_list:
+            for name, own in self.subjects.items():
+                click.echo(self.describe(name) if name in experiments else f"{name}: {len(own)} experiments")
+            return
+        selected = [name for part in only.split(",") if (name := part.strip())]
+        names = select_experiments(selected, self.subjects, experiments)
+        own = {name: options.pop(name) for name in ("data", "seeds", "epochs", "dataset") if name in options}
+        source = {name: own[name] for name in ("data", "dataset") if name in own}
+        lacking = self.file.find_missing_data(experiments, **source, scale=scale)
+        for name in names:
+            if name in lacking:
+                click.echo(f"{name}: not run: {lacking[name]}", err=True)
+
+        def study_of(some: Iterable[str]) -> LoadedStudy:
+            return self.file.make_study([name for name in some if name not in lacking], scale=scale, **own)
+
+        whole, outcome = study_of(experiments), StudyOutcome()
+        wanted = [] if options.pop("report_only") else [name for name in names if name not in lacking]
+        options["out"] = options["out"] or Path("studies") / whole.name
+        how = StudyOptions(**{**options, "jobs": options["jobs"] or 1})
+        if wanted:
+            outcome = run_study(make_plan(study_of(wanted)), how)
+        if not how.dry_run:
+            length = {"epochs": self.file.count_epochs(scale, own["epochs"])} if "epochs" in own else {}
+            planned = self.file.count_runs(own["seeds"], scale)
+            self._write_report(whole, how, lacking, outcome, planned=planned, scale=scale, **length)
+        if outcome.failed:
+            context.exit(1)
+
+    def _write_report(
+        self,
+        whole: LoadedStudy,
+        how: StudyOptions,
+        lacking: Mapping[str, str],
+        outcome: StudyOutcome,
+        **about: Any,
+    ) -> None:
+        """Report on all finished runs in the study's folder; `about` has further arguments of the report."""
+        folder, plan = StudyFolder(how.out or Path()), make_plan(whole, check_data=False)
+        folder.check(whole.name)
+        runs = finished_runs(folder, plan, keep=how.keep)
+        reasons = missing_reasons(list(self.file.experiments), runs, plan, lacking, outcome)
+        with folder.locked(whole.name):
+            for path in self.report.write(folder.path, runs, reasons, **about):
+                click.echo(path)
