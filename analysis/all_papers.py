@@ -7,7 +7,7 @@ The report has one table with a line per row, the missing runs, and every number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,11 +16,19 @@ from typing import Any
 import numpy as np
 
 from analysis.papers.comparison import finding, read_by_seed, summary_value
-from analysis.papers.document import Grid, GridCell, GridColumn, Heading, ParagraphBlock
-from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks
+from analysis.papers.document import Grid, GridCell, GridColumn, GridRow, Heading, ParagraphBlock, make_grid
+from analysis.papers.report import (
+    DASH,
+    INTERVALS,
+    Pages,
+    ReportInput,
+    StudyReport,
+    dash_cell,
+    mean_cell,
+    missing_blocks,
+)
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.tables import DASH
-from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
+from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.base.rounding import difference
 from gossiprec.figures.figure_files import Cell
 from gossiprec.runs import Run
@@ -377,106 +385,100 @@ class TableLine:
             found[f"{clock} seconds"] = read_by_seed(plain, summary_reader(f"{clock}_seconds"))
         return found
 
-    def cells(self) -> list[GridCell]:
+    def cells(self) -> GridRow:
         """Return the line of the table."""
         numbers, plain = self.numbers(), self.runs_by_seed()
         some = next(iter(plain.values()), None)
+        settings = dash_cell(self._missing(""))
+        if some is not None:
+            epochs = f"{mean(numbers['local epochs']):.3g} local epochs"
+            settings = GridCell(format_settings(some.scenario), (epochs,))
         return [
             GridCell(self.row.row, (self.row.paper,)),
-            self._settings(some, numbers["local epochs"]),
-            *(_shown(numbers[metric], digits=4) for metric in METRICS),
+            settings,
+            *(mean_cell(numbers[metric], 4) for metric in METRICS),
             *self._tuned(),
             *self._exposure(numbers),
             self._communities(numbers),
             self._guesses(numbers),
-            _shown(numbers["update-mia"], digits=3, why=self.row.no_moves),
+            mean_cell(numbers["update-mia"], 3, why=_short(self.row.no_moves)),
             self._item_sets(numbers),
-            GridCell(self.row.sees),
-            *(_shown(numbers[f"bytes {way}"]) for way in ("up", "down")),
+            self.row.sees,
+            *(mean_cell(numbers[f"bytes {way}"], 0) for way in ("up", "down")),
             self._near_best(numbers, some),
-            *self._seconds(numbers, some),
+            mean_cell(
+                numbers["wall seconds"],
+                0,
+                *([] if some is None else [f"executor {summary_value(some, 'executor')}"]),
+            ),
+            mean_cell(numbers["processor seconds"], 0),
         ]
-
-    def _settings(self, some: Run | None, epochs: PerSeed) -> GridCell:
-        if some is None:
-            return _dash(self._missing(""))
-        return GridCell(format_settings(some.scenario), (f"{mean(epochs):.3g} local epochs",))
 
     def _tuned(self) -> Iterator[GridCell]:
         rate = self.best_rate
-        for place, metric in enumerate(METRICS):
-            if rate is None:
-                yield _dash("" if place else "not all of three learning rates were run")
-            else:
-                yield _shown(self.utility(rate)[metric], *([] if place else [RATES[rate]]), digits=4)
+        if rate is None:
+            yield dash_cell("not all of three learning rates were run")
+            yield dash_cell()
+        else:
+            first, second = self.utility(rate).values()
+            yield mean_cell(first, 4, RATES[rate])
+            yield mean_cell(second, 4)
 
     def _exposure(self, numbers: Numbers) -> Iterator[GridCell]:
         for metric in EXPOSURES:
             last = numbers[f"{metric} at the end"]
             why = self.row.unattacked or self._missing(ATTACKED) if metric == EXPOSURES[0] else ""
             small = (f"{mean(last):.3f} at the end",) if last else ()
-            yield _shown(numbers[metric], *small, digits=3, why=why)
+            yield mean_cell(numbers[metric], 3, *small, why=_short(why))
 
     def _communities(self, numbers: Numbers) -> GridCell:
+        """Return the accuracy of the attack with its bounds, and from user uploads other than models, if any."""
         bounds = (("upper", "upper_bound"), ("by guessing", "random_bound"))
-        small = (f"{words} {mean(numbers[key]):.3f}" for words, key in bounds if numbers[key])
-        why = self.row.unwatched or self._missing(WATCHED)
-        return _shown(numbers["max_aac"], *small, *self._uploads(), digits=3, why=why)
-
-    def _uploads(self) -> Iterator[str]:
-        """Yield the attack accuracy from user uploads other than models, if there are any."""
+        small = [f"{words} {mean(numbers[key]):.3f}" for words, key in bounds if numbers[key]]
         for words, path in UPLOADS.items():
             found = read_by_seed(self.runs_by_seed(), summary_reader(*path))
-            if found:
-                yield f"by {words} {mean(found):.3f}"
+            small += [f"by {words} {mean(found):.3f}"] if found else []
+        why = self.row.unwatched or self._missing(WATCHED)
+        return mean_cell(numbers["max_aac"], 3, *small, why=_short(why))
 
     def _guesses(self, numbers: Numbers) -> GridCell:
-        best = [
-            found
-            for run in self.runs_by_seed(WATCHED).values()
-            if (found := best_membership_rates(run)) is not None
-        ]
+        found = map(best_membership_rates, self.runs_by_seed(WATCHED).values())
         small = [
-            f"precision {one.precision:.2f}, recall {one.recall:.2f}, rho {one.threshold:g}" for one in best
+            f"precision {one.precision:.2f}, recall {one.recall:.2f}, rho {one.threshold:g}"
+            for one in found
+            if one is not None
         ]
-        return _shown(numbers["advantage"], *small[:1], digits=3, why=self.row.no_guesses)
+        return mean_cell(numbers["advantage"], 3, *small[:1], why=_short(self.row.no_guesses))
 
     def _item_sets(self, numbers: Numbers) -> GridCell:
         popular = numbers["item sets, popular"]
         small = (f"as many popular items {mean(popular):.3f}",) if popular else ()
-        return _shown(numbers["item sets"], *small, digits=3)
+        return mean_cell(numbers["item sets"], 3, *small)
 
     def _near_best(self, numbers: Numbers, some: Run | None) -> GridCell:
         unit = "wake" if some is not None and "wakes" in some.scenario["protocol"] else "round"
         rounds = numbers["rounds to 95 %"]
         small = (f"{unit} {mean(rounds):.0f}",) if rounds else ()
-        return _shown(numbers["local epochs to 95 %"], *small)
-
-    def _seconds(self, numbers: Numbers, some: Run | None) -> Iterator[GridCell]:
-        executor = (f"executor {summary_value(some, 'executor')}",) if some is not None else ()
-        yield _shown(numbers["wall seconds"], *executor)
-        yield _shown(numbers["processor seconds"])
+        return mean_cell(numbers["local epochs to 95 %"], 0, *small)
 
     def _missing(self, end: str) -> str:
         """Return why an experiment of the row has no run; an empty text if it has one."""
-        return self.reasons.get(f"{self.row.runs}{end}", "")
+        return _short(self.reasons.get(f"{self.row.runs}{end}", ""))
 
 
-def _shown(values: PerSeed, *small: str, digits: int = 0, why: str = "") -> GridCell:
-    """Return a mean over seeds with half of its 95 % interval, or a dash and the reason."""
-    if not values:
-        return _dash(why)
-    return GridCell(format_mean_text(values, digits), small)
-
-
-def _dash(why: str) -> GridCell:
-    return GridCell(DASH, (" ".join(why.split())[:_LONGEST],) if why else (), kind="not run")
+def _short(reason: str) -> str:
+    return " ".join(reason.split())[:_LONGEST]
 
 
 def make_table(rows: Iterable[PaperRow], runs: Runs, reasons: Mapping[str, str]) -> Grid:
     """Return the table: all rows, and below them the orders that need no training."""
     fields = [TableLine(row, runs, reasons).cells() for row in rows]
-    return Grid("All recommenders", COLUMNS, [*fields, *(_level(order, runs) for order in LEVELS)])
+    width = sum(len(column.titles) for column in COLUMNS)
+    for order in LEVELS:
+        numbers = (baseline_value(order, metric, runs) for metric in METRICS)
+        shown = [order, "no training", *(f"{mean(own):.4f}" if own else DASH for own in numbers)]
+        fields.append([*shown, *[DASH] * (width - len(shown))])
+    return make_grid("All recommenders", COLUMNS, fields)
 
 
 def baseline_value(order: str, metric: str, runs: Runs) -> PerSeed:
@@ -487,14 +489,6 @@ def baseline_value(order: str, metric: str, runs: Runs) -> PerSeed:
     return dict(sorted(found.items()))
 
 
-def _level(order: str, runs: Runs) -> list[GridCell]:
-    numbers = (baseline_value(order, metric, runs) for metric in METRICS)
-    shown = [GridCell(f"{mean(own):.4f}" if own else DASH) for own in numbers]
-    width = sum(len(column.titles) for column in COLUMNS)
-    return [GridCell(order), GridCell("no training"), *shown, *[GridCell(DASH)] * (width - 2 - len(shown))]
-
-
-CSV_HEADER = ("row", "number", "seed", "value")
 _ABOUT = (
     "**No ranking of papers.** Rows differ in model and loop; read a number together with the settings of its row "
     "and with what its adversary saw. *Utility* ranks all items that a user does not have, at the report with the "
@@ -513,14 +507,14 @@ _ABOUT = (
 class TableReport(StudyReport):
     """The report with one table of all recommenders."""
 
+    csv_header = ("row", "number", "seed", "value")
+
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the only page; it has no pictures."""
         data = ", ".join(sorted({str(run.scenario["dataset"]["name"]) for run in study.finished}))
         blocks = [
             study.opening_paragraph(
-                lambda progress: (
-                    f"Every recommender of all papers on {data or 'no data yet'}: same split, same seeds. {progress}"
-                )
+                f"Every recommender of all papers on {data or 'no data yet'}: same split, same seeds. {{progress}}"
             ),
             ParagraphBlock(f"{_ABOUT} {INTERVALS}"),
             Heading(2, "All recommenders", "table"),
@@ -529,25 +523,20 @@ class TableReport(StudyReport):
         ]
         return {"report": ("Every recommender in one table", blocks)}
 
-    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
-        """Return each number of the table by row and seed."""
-        return CSV_HEADER, csv_rows(study.runs, study.reasons)
+    def csv_rows(self, study: ReportInput) -> Iterator[list[Cell]]:
+        """Yield each number of the table by row and seed."""
+        found = {
+            name: TableLine(row, study.runs, study.reasons).numbers() for name, row in paper_rows().items()
+        }
+        for order in LEVELS:
+            found[order] = {metric: baseline_value(order, metric, study.runs) for metric in METRICS}
+        for name, numbers in found.items():
+            for number, values in numbers.items():
+                for seed, value in values.items():
+                    yield [name, number, seed, value]
 
 
 REPORT = TableReport()
-
-
-def csv_rows(runs: Runs, reasons: Mapping[str, str]) -> Iterator[list[Cell]]:
-    """Yield each number of the table by row and seed."""
-    for name, row in paper_rows().items():
-        for number, values in TableLine(row, runs, reasons).numbers().items():
-            for seed, value in values.items():
-                yield [name, number, seed, value]
-    for order in LEVELS:
-        for metric in METRICS:
-            for seed, value in baseline_value(order, metric, runs).items():
-                yield [order, metric, seed, value]
-
 
 if __name__ == "__main__":
     StudyCommand(STUDY, selectable_names(), REPORT).main()

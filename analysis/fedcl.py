@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.papers import comparison
 from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
-from analysis.papers.document import DocumentBlock, GridCell
+from analysis.papers.document import DocumentBlock, GridRow
 from analysis.papers.figures import (
     LeakageFigure,
     PaperFigure,
@@ -24,9 +24,15 @@ from analysis.papers.figures import (
     table_curves,
     with_levels,
 )
-from analysis.papers.report import PaperReport
+from analysis.papers.report import (
+    FederatedRow,
+    FederationPrice,
+    PaperReport,
+    format_mean,
+    setting_tables,
+    summary_cells,
+)
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.tables import FederatedRow, FederationPrice, format_mean, setting_tables, summary_cells
 from analysis.papers.verdict import PerSeed, Runs
 
 STUDY = PaperStudyFile(Path(__file__).with_name("fedcl") / "study.yaml")
@@ -168,12 +174,12 @@ def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     yield from setting_tables("Leakage of uploads", "leaks", LEAKAGE.about, titles, rows)
 
 
-def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
+def _leakage_rows(runs: Runs, setting: str) -> Iterator[GridRow]:
     for label, method in methods_with_uploads(setting).items():
         name = experiment_name(setting, method)
         if LEAKAGE.values_by_seed(runs, name, "uploads per user"):
             utility = [format_mean(reported_score(PAPER, runs, name, column, LAST)) for column in UTILITY]
-            yield [GridCell(label), *utility, *summary_cells(LEAKAGE, runs, name)]
+            yield [label, *utility, *summary_cells(LEAKAGE, runs, name)]
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group)

@@ -13,11 +13,10 @@ from pathlib import Path
 
 from analysis.papers import comparison
 from analysis.papers.comparison import LAST, experiment_name, reported_score
-from analysis.papers.document import DocumentBlock, GridCell
+from analysis.papers.document import DocumentBlock, GridRow
 from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
-from analysis.papers.report import PaperReport
+from analysis.papers.report import PaperReport, format_mean, setting_tables, summary_cells
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.tables import format_mean, setting_tables, summary_cells
 from analysis.papers.verdict import Runs
 
 STUDY = PaperStudyFile(Path(__file__).with_name("pdc_frs") / "study.yaml")
@@ -90,7 +89,7 @@ def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
     yield from setting_tables("Leakage of uploads", "leaks", LEAKAGE.about, titles, rows, 2)
 
 
-def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
+def _leakage_rows(runs: Runs, setting: str) -> Iterator[GridRow]:
     """Yield the numbers of the reference, which contributes nothing, and of each similarity by budget."""
     methods = [("none: FedNCF", "–", PAPER.rows[PAPER.main][PAPER.reference])]
     methods += [
@@ -103,7 +102,7 @@ def _leakage_rows(runs: Runs, setting: str) -> Iterator[list[GridCell]]:
         if name in runs:
             scores = (reported_score(PAPER, runs, name, column, LAST) for column in PAPER.metrics)
             utility = map(format_mean, scores)
-            yield [GridCell(similarity), GridCell(epsilon), *utility, *summary_cells(LEAKAGE, runs, name)]
+            yield [similarity, epsilon, *utility, *summary_cells(LEAKAGE, runs, name)]
 
 
 REPORT = PaperReport(STUDY, PAPER, paper_figures(), leakage_tables, PAPER.setting_of)

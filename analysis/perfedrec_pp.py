@@ -25,7 +25,7 @@ from analysis.papers.comparison import (
     reported_score,
     seed_differences,
 )
-from analysis.papers.document import DocumentBlock, GridCell, GridColumn
+from analysis.papers.document import DocumentBlock, GridColumn, GridRow
 from analysis.papers.figures import (
     PaperFigure,
     SeedLine,
@@ -38,9 +38,15 @@ from analysis.papers.figures import (
     with_levels,
 )
 from analysis.papers.item_vectors import OTHERS, POPULAR, uniformity_by_seed, uniformity_tables
-from analysis.papers.report import PaperReport
+from analysis.papers.report import (
+    DASH,
+    FederatedRow,
+    FederationPrice,
+    PaperReport,
+    format_mean,
+    setting_tables,
+)
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.tables import DASH, FederatedRow, FederationPrice, format_mean, setting_tables
 from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.style import GREY, Axis
 from gossiprec.runs import Run
@@ -243,8 +249,8 @@ def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
     yield from setting_tables("Users who gain from personal models", "deciles", _ABOUT, titles, rows, 2)
 
 
-def _row(runs: Runs, setting: str, group: int) -> list[GridCell]:
-    fields = [GridCell(f"{group + 1}"), GridCell(interaction_range(runs, setting, group))]
+def _row(runs: Runs, setting: str, group: int) -> GridRow:
+    fields: GridRow = [f"{group + 1}", interaction_range(runs, setting, group)]
     for look in LOOK_KEYS:
         fields += [
             format_mean(group_recall(runs, setting, method, group, look)) for method in (MIX, GLOBAL_ONLY)

@@ -23,16 +23,22 @@ from matplotlib.figure import Figure
 from analysis.papers.comparison import read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
-    Grid,
-    GridCell,
-    GridColumn,
+    GridRow,
     Heading,
     ImageBlock,
     ParagraphBlock,
+    make_grid,
 )
-from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, run_time_blocks
+from analysis.papers.report import (
+    DASH,
+    INTERVALS,
+    Pages,
+    ReportInput,
+    StudyReport,
+    mean_cell,
+    run_time_blocks,
+)
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.tables import DASH
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, format_mean_text, mean
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
@@ -330,23 +336,10 @@ def _draw_cells(
     axes.spines[:].set_visible(False)
 
 
-CSV_HEADER = ("network", "recommender", "rule", "attack", "number", "seed", "value")
 NUMBERS = ("recall@20", "er@20", *(f"recall@20[activity={decile}]" for decile in DECILES))
 
 
-def csv_rows(runs: Runs) -> Iterator[list[Cell]]:
-    """Yield every number by combination and seed."""
-    for cell in STUDY.experiments:
-        for number in NUMBERS:
-            for seed, value in measured(runs, cell, number).items():
-                yield [*cell.split("/"), number, seed, value]
-
-
-def _text(values: PerSeed, digits: int = 0) -> GridCell:
-    return GridCell(format_mean_text(values, digits)) if values else GridCell(DASH, kind="not run")
-
-
-def rule_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
+def rule_rows(runs: Runs, network: str) -> Iterator[GridRow]:
     """Yield a row per rule: mean exposure by attacks on an item, mean loss by all, the worst of both, and the cost."""
     recommenders, attacks = names_of("recommenders"), [one for one in names_of("attacks") if one != NO_ATTACK]
     for rule in rules_of(network):
@@ -360,17 +353,21 @@ def rule_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
         ]
         costs = (cost_of(runs, network, rule, part) for part in ("", "[activity=1]", "[activity=10]"))
         yield [
-            GridCell(rule),
-            *(cell for found in kinds for cell in (_text(mean_by_seed(found.values())), _worst(found))),
-            *(_text(one) for one in costs),
+            rule,
+            *(
+                cell
+                for found in kinds
+                for cell in (mean_cell(mean_by_seed(found.values()), 0), _worst(found))
+            ),
+            *(mean_cell(one, 0) for one in costs),
         ]
 
 
-def _worst(found: Mapping[str, PerSeed]) -> GridCell:
+def _worst(found: Mapping[str, PerSeed]) -> str:
     """Return the attack with the largest mean, and the mean."""
     means = {attack: mean(own) for attack, own in found.items() if own}
     worst = max(means, key=lambda attack: means[attack], default=None)
-    return GridCell(f"{worst} {format_mean_text(found[worst], 0)}" if worst else DASH)
+    return f"{worst} {format_mean_text(found[worst], 0)}" if worst else DASH
 
 
 def cost_of(runs: Runs, network: str, rule: str, part: str = "") -> PerSeed:
@@ -380,7 +377,7 @@ def cost_of(runs: Runs, network: str, rule: str, part: str = "") -> PerSeed:
     )
 
 
-def decile_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
+def decile_rows(runs: Runs, network: str) -> Iterator[GridRow]:
     """Yield a row per rule: recall without an attack by decile of activity, mean over recommenders."""
     for rule in rules_of(network):
         cells = [f"{network}/{one}/{rule}/{NO_ATTACK}" for one in names_of("recommenders")]
@@ -388,17 +385,19 @@ def decile_rows(runs: Runs, network: str) -> Iterator[list[GridCell]]:
             mean_by_seed(measured(runs, cell, f"recall@20[activity={decile}]") for cell in cells)
             for decile in DECILES
         )
-        yield [GridCell(rule), *(_text(own, 3) for own in deciles)]
+        yield [rule, *(mean_cell(own, 3) for own in deciles)]
 
 
 class MatrixReport(StudyReport):
     """The report: the heat map, rules compared, deciles, times, and combinations that are not possible."""
 
+    csv_header = ("network", "recommender", "rule", "attack", "number", "seed", "value")
+
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the only page, and draw its pictures."""
         runs, recommenders = study.runs, names_of("recommenders")
         blocks: list[DocumentBlock] = [
-            study.opening_paragraph(lambda progress: f"Every attack under every rule. {progress}"),
+            study.opening_paragraph("Every attack under every rule. {progress}"),
             ParagraphBlock(describe_seeds(runs)),
         ]
         single = [one for one in recommenders if any(f"/{one}/" in cell for cell in runs)]
@@ -414,27 +413,28 @@ class MatrixReport(StudyReport):
         )
         costs = ("cost without an attack (%)", "cost of decile 1 (%)", "cost of decile 10 (%)")
         for network in names_of("networks"):
-            columns = [GridColumn(title) for title in (*titles, *costs)]
-            deciles = [GridColumn("rule"), *(GridColumn(f"decile {decile}") for decile in DECILES)]
+            deciles = ("rule", *(f"decile {decile}" for decile in DECILES))
             blocks += [
                 Heading(2, f"Rules in {network}", network),
                 ParagraphBlock(INTERVALS),
-                Grid(f"Rules in {network}", columns, list(rule_rows(runs, network))),
-                Grid(f"Recall without an attack in {network}", deciles, list(decile_rows(runs, network))),
+                make_grid(f"Rules in {network}", (*titles, *costs), rule_rows(runs, network)),
+                make_grid(f"Recall without an attack in {network}", deciles, decile_rows(runs, network)),
             ]
         blocks += run_time_blocks(
             runs, study.planned, STUDY.experiments, "network and recommender", _group_of
         )
-        refused = [[GridCell(rule["cells"]), GridCell(rule["why"])] for rule in STUDY.plan["refused"]]
+        refused = [(rule["cells"], rule["why"]) for rule in STUDY.plan["refused"]]
         blocks += [
             Heading(2, "Not possible", "refused"),
-            Grid("Not possible", [GridColumn("combinations"), GridColumn("why")], refused),
+            make_grid("Not possible", ("combinations", "why"), refused),
         ]
         return {"report": ("Which rule stops which attack", blocks)}
 
-    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
-        """Return every number by combination and seed."""
-        return CSV_HEADER, csv_rows(study.runs)
+    def csv_rows(self, study: ReportInput) -> Iterator[list[Cell]]:
+        """Yield every number by combination and seed."""
+        for cell, number in product(STUDY.experiments, NUMBERS):
+            for seed, value in measured(study.runs, cell, number).items():
+                yield [*cell.split("/"), number, seed, value]
 
 
 def describe_seeds(runs: Runs) -> str:

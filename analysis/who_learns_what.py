@@ -7,7 +7,8 @@ The report has one table and one picture: leakage by instrument, next to utility
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,17 +21,24 @@ from matplotlib.figure import Figure
 from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
-    Grid,
-    GridCell,
-    GridColumn,
+    GridRow,
     Heading,
     ImageBlock,
     ParagraphBlock,
+    make_grid,
 )
-from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks, run_time_blocks
+from analysis.papers.report import (
+    DASH,
+    INTERVALS,
+    Pages,
+    ReportInput,
+    StudyReport,
+    mean_cell,
+    missing_blocks,
+    run_time_blocks,
+)
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.tables import DASH
-from analysis.papers.verdict import PerSeed, Runs, format_mean_text, mean
+from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
 from gossiprec.runs import Run
@@ -185,27 +193,19 @@ def price(runs: Runs, experiment: str, title: str) -> PerSeed:
     return read_by_seed(runs.get(experiment, {}), PRICES[title])
 
 
-def table_rows(runs: Runs) -> Iterator[list[GridCell]]:
-    """Yield the table's rows: a line per experiment."""
+def table_rows(runs: Runs) -> Iterator[GridRow]:
+    """Yield the table's rows: a line per experiment, then chance and ceiling, means over all runs."""
     for group in row_groups().values():
         for name, defence in group.rows.items():
-            leaks = (_cell(leak(runs, name, title), 3) for title in INSTRUMENTS)
-            prices = (_cell(price(runs, name, title), 1 if "MB" in title else 3) for title in PRICES)
-            yield [GridCell(group.label), GridCell(defence), *leaks, *prices]
-
-
-def _cell(values: PerSeed, digits: int) -> GridCell:
-    return GridCell(format_mean_text(values, digits)) if values else GridCell(DASH, kind="not run")
-
-
-def levels(runs: Runs) -> Iterator[list[GridCell]]:
-    """Yield the rows of chance and ceiling, means over all runs."""
+            leaks = (mean_cell(leak(runs, name, title), 3) for title in INSTRUMENTS)
+            prices = (mean_cell(price(runs, name, title), 1 if "MB" in title else 3) for title in PRICES)
+            yield [group.label, defence, *leaks, *prices]
     for part in ("chance", "ceiling"):
         found = (
             [v for name in runs for v in leak(runs, name, title, part).values()] for title in INSTRUMENTS
         )
-        cells = [GridCell(f"{np.mean(values):.3f}" if values else DASH) for values in found]
-        yield [GridCell(part), GridCell(""), *cells, *(GridCell(DASH) for _ in PRICES)]
+        means = (f"{np.mean(values):.3f}" if values else DASH for values in found)
+        yield [part, "", *means, *(DASH for _ in PRICES)]
 
 
 _ROW_IN, _HEAD_IN, _LABEL_IN, _BAR_IN, _FOOT_IN = 0.215, 1.45, 1.72, 0.55, 0.5
@@ -298,51 +298,44 @@ def _popular_recall(run: Run) -> float | None:
     return found
 
 
-CSV_HEADER = ("experiment", "group", "defence", "number", "part", "seed", "value")
-
-
-def csv_rows(runs: Runs) -> Iterator[list[Cell]]:
-    """Yield each number by experiment and seed; of instruments also chance, ceiling and share."""
-    for group in row_groups().values():
-        for name, defence in group.rows.items():
-            for title in INSTRUMENTS:
-                for part in ("value", "chance", "ceiling", "share"):
-                    for seed, value in leak(runs, name, title, part).items():
-                        yield [name, group.label, defence, title, part, seed, value]
-            for title in PRICES:
-                for seed, value in price(runs, name, title).items():
-                    yield [name, group.label, defence, title, "value", seed, value]
-
-
 class LeakageReport(StudyReport):
     """The report: threat models, picture, table, times and missing runs."""
+
+    experiments = tuple(STUDY.experiments)
+    csv_header = ("experiment", "group", "defence", "number", "part", "seed", "value")
 
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the only page, and draw its picture."""
         runs = study.runs
         blocks: list[DocumentBlock] = [
-            study.opening_paragraph(lambda progress: f"All instruments observe the same runs. {progress}"),
+            study.opening_paragraph("All instruments observe the same runs. {progress}"),
             Heading(2, "Threat models", "models"),
             ParagraphBlock("\n".join(f"- **{one.label}**: {one.sees}." for one in row_groups().values())),
         ]
         if runs:
-            write_figure(figures / "leakage", CSV_HEADER, csv_rows(runs), lambda: draw_map(runs))
+            rows = self.csv_rows(study)
+            write_figure(figures / "leakage", self.csv_header, rows, lambda: draw_map(runs))
             blocks.append(ImageBlock("figures/leakage.svg", _CAPTION, "figures/leakage.csv"))
-        columns = [GridColumn(title) for title in ("protocol", "defence", *INSTRUMENTS, *PRICES)]
+        columns = ("protocol", "defence", *INSTRUMENTS, *PRICES)
         blocks += [
             Heading(2, "All numbers", "table"),
             ParagraphBlock(INTERVALS),
-            Grid("Leakage, utility and bytes", columns, [*table_rows(runs), *levels(runs)], heads=2),
+            make_grid("Leakage, utility and bytes", columns, table_rows(runs), heads=2),
             *run_time_blocks(runs, study.planned, self.experiments, "protocol", _group_of),
             *missing_blocks(study.reasons),
         ]
         return {"report": ("Who learns what", blocks)}
 
-    experiments = tuple(STUDY.experiments)
-
-    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
-        """Return each number by experiment and seed."""
-        return CSV_HEADER, csv_rows(study.runs)
+    def csv_rows(self, study: ReportInput) -> Iterator[list[Cell]]:
+        """Yield each number by experiment and seed; of instruments also chance, ceiling and share."""
+        for group in row_groups().values():
+            for name, defence in group.rows.items():
+                parts = itertools.product(INSTRUMENTS, ("value", "chance", "ceiling", "share"))
+                found = [(title, part, leak(study.runs, name, title, part)) for title, part in parts]
+                found += [(title, "value", price(study.runs, name, title)) for title in PRICES]
+                for title, part, values in found:
+                    for seed, value in values.items():
+                        yield [name, group.label, defence, title, part, seed, value]
 
 
 def _group_of(experiment: str) -> str:

@@ -13,7 +13,6 @@ from analysis.cda_paper import ML_FULL_BATCH, ML_RAND, PUBLISHED, STUDY, WITH_AL
 from analysis.cda_paper.figures import paper_figures, selectable_names
 from analysis.cda_paper.measures import (
     CSV_HEADER,
-    MAIN_RULE,
     RULES,
     AttackNumber,
     FunctionNumber,
@@ -50,12 +49,12 @@ from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import (
     Collapsible,
     DocumentBlock,
-    Grid,
     GridCell,
-    GridColumn,
+    GridRow,
     Heading,
     ImageBlock,
     ParagraphBlock,
+    make_grid,
 )
 from analysis.papers.figures import draw_figures
 from analysis.papers.report import (
@@ -133,13 +132,11 @@ def switch_table(runs: Runs) -> Iterator[DocumentBlock]:
     known = [way for way in training_variants() if way.experiment in runs]
     if not any(way.is_short for way in known):
         return
-    rows = [
-        [GridCell("printed"), *(GridCell(format_printed(number)) for _, number, _, _ in variant_columns())]
-    ]
-    rows += [[GridCell(way.words), *_line(way, runs)] for way in known]
+    rows: list[GridRow] = [["printed", *(format_printed(number) for _, number, _, _ in variant_columns())]]
+    rows += [[way.words, *_line(way, runs)] for way in known]
     yield Heading(2, "Switches", "switches")
     yield ParagraphBlock(_ABOUT)
-    yield Grid("Switches", [GridColumn(title) for title in ("training", *TITLES)], rows)
+    yield make_grid("Switches", ("training", *TITLES), rows)
 
 
 def _line(way: TrainingVariant, runs: Runs) -> Sequence[GridCell]:
@@ -181,12 +178,14 @@ _LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 class CommunityReport(StudyReport):
     """The report of the community-detection study."""
 
+    csv_header = CSV_HEADER
+
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the report and the findings."""
         runs = study.runs
         pictures = draw_figures(paper_figures(), runs, figures)
         found, claims, targets = collect_number_results(runs), judge_claims(runs), judge_targets(runs)
-        opening = study.opening_paragraph(_opening)
+        opening = study.opening_paragraph(_OPENING)
         report = [
             opening,
             *overview_blocks(select_printed_results(found), runs),
@@ -203,23 +202,21 @@ class CommunityReport(StudyReport):
         title = "community-detection study"
         return {"report": (f"The {title}", report), "findings": (f"Findings of the {title}", findings)}
 
-    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
-        """Return every number of the tables, under each relevance rule."""
-        return CSV_HEADER, csv_rows(collect_number_results(study.runs), study.runs)
+    def csv_rows(self, study: ReportInput) -> Iterator[Sequence[Cell]]:
+        """Yield every number of the tables, under each relevance rule."""
+        return csv_rows(collect_number_results(study.runs), study.runs)
 
 
 REPORT = CommunityReport()
 
 
-def _opening(progress: str) -> str:
-    first, second = RULES[1:]
-    return (
-        "Compared with arXiv 2306.08929v2, *On the Resilience of Collaborative Learning-based Recommender Systems "
-        f"Against Community Detection Attack*. {progress} Accuracies are in percent. The relevance rule `{MAIN_RULE}` "
-        f"is the default, which compares a model with itself; `{first}` is the rule of the published code, `{second}` "
-        "is the paper's equation 4 (docs/attacks.md). *Max AAC* is the largest mean over adversaries over the reported "
-        "rounds; the *upper bound* is the share of the communities met by the end; the *random bound* is K / N."
-    )
+_OPENING = (
+    "Compared with arXiv 2306.08929v2, *On the Resilience of Collaborative Learning-based Recommender Systems "
+    "Against Community Detection Attack*. {progress} Accuracies are in percent. The relevance rule `standardized` "
+    "is the default, which compares a model with itself; `ndcg` is the rule of the published code, `mean_score` "
+    "is the paper's equation 4 (docs/attacks.md). *Max AAC* is the largest mean over adversaries over the reported "
+    "rounds; the *upper bound* is the share of the communities met by the end; the *random bound* is K / N."
+)
 
 
 def _findings_in_short(claims: Sequence[ClaimVerdict], targets: Sequence[TargetResult]) -> ParagraphBlock:
@@ -262,35 +259,23 @@ def _times(runs: Runs) -> Iterator[DocumentBlock]:
             ),
             str(len(seeds)),
         ]
-        lines.append(
-            [GridCell(t) for t in (*texts, format_clock_time(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}")]
-        )
+        lines.append([*texts, format_clock_time(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}"])
     yield Heading(2, "Times", "times")
     yield ParagraphBlock(f"All finished runs together took {format_clock_time(total)}.")
     if lines:
-        grid = Grid("Times", [GridColumn(title) for title in titles], lines)
+        grid = make_grid("Times", titles, lines)
         yield Collapsible("Time of each experiment, and the tables that it serves", (grid,))
 
 
 def _target_blocks(targets: Sequence[TargetResult]) -> Iterator[DocumentBlock]:
     yield Heading(2, "Targets")
     titles = ("quantity", "target", "found", "verdict", "evidence")
-    rows = [
-        [
-            GridCell(target.label),
-            GridCell(target.wanted),
-            GridCell(target.found),
-            _verdict(target.verdict),
-            GridCell(target.evidence),
-        ]
-        for target in targets
-    ]
-    yield Grid("Targets", [GridColumn(title) for title in titles], rows)
-
-
-def _verdict(verdict: str) -> GridCell:
-    look = _LOOKS.get(verdict, Verdict.NOT_RUN)
-    return GridCell(verdict, mark=look.mark, kind=look.word)
+    rows: list[GridRow] = []
+    for target in targets:
+        look = _LOOKS.get(target.verdict, Verdict.NOT_RUN)
+        verdict = GridCell(target.verdict, mark=look.mark, kind=look.word)
+        rows.append([target.label, target.wanted, target.found, verdict, target.evidence])
+    yield make_grid("Targets", titles, rows)
 
 
 _MARGINS: dict[str, Callable[[float, float], float]] = {

@@ -15,8 +15,10 @@ from analysis.papers.document import (
     Grid,
     GridCell,
     GridColumn,
+    GridRow,
     Heading,
     ParagraphBlock,
+    make_grid,
 )
 from analysis.papers.verdict import PerSeed, Runs, Verdict, format_mean_text, mean
 
@@ -127,8 +129,8 @@ def relevance_rule_table(title: str, own: Sequence[NumberResults], runs: Runs) -
             _ratio(mean(values), random),
             cell.variant,
         ]
-        rows.append([GridCell(t) for t in (*row_names(number.dataset, number.row, heads), *texts)])
-    return Grid(f"{title}: relevance rules", [GridColumn(name) for name in columns], rows, len(heads))
+        rows.append([*row_names(number.dataset, number.row, heads), *texts])
+    return make_grid(f"{title}: relevance rules", columns, rows, len(heads))
 
 
 def _printed_random(group: NumberResults) -> float:
@@ -146,7 +148,6 @@ def _ratio(value: float | None, bound: float) -> str:
     return f"{value / bound:.1f}" if value is not None and np.isfinite(bound) and bound else DASH
 
 
-_SETTING = GridColumn("setting; rule")
 Picked = Sequence[tuple[NumberResults, CellResult]]
 """Numbers of a table, each with the result to show."""
 
@@ -234,16 +235,16 @@ def _grid(label: str, own: Sequence[NumberResults], picked: Picked, *, hints: bo
     lines = []
     for place, fields in rows.items():
         setting = next((r.setting for _, r in fields.values() if r.setting), "")
-        line = [GridCell(words) for words in row_names(*place, heads)]
+        line: GridRow = [*row_names(*place, heads)]
         for column in columns:
             line += _field(fields.get(column), setting, is_printed=column in is_printed, hints=hints)
-        lines.append([*line, *([GridCell(setting)] if has_settings else [])])
+        lines.append([*line, *([setting] if has_settings else [])])
     titles = [
         GridColumn(COLUMNS.get(column, column), ("printed", "ours") if column in is_printed else ("ours",))
         for column in columns
     ]
-    last = [_SETTING] if has_settings else []
-    return Grid(label, [*(GridColumn(head) for head in heads), *titles, *last], lines, len(heads))
+    last = ["setting; rule"] if has_settings else []
+    return make_grid(label, (*heads, *titles, *last), lines, len(heads))
 
 
 def _field(
@@ -261,16 +262,15 @@ def _field(
 
 def _text(own: Sequence[NumberResults]) -> Grid:
     """Return a table with a line per reading of a number in the text."""
-    columns = [GridColumn(title) for title in ("section", "quantity", "printed", "ours", "reading; rule")]
-    rows = []
+    rows: list[GridRow] = []
     for group in own:
         number = group.printed
-        for place, result in enumerate(group.results):
-            quantity = GridCell(number.column, (number.note,) if number.note else ())
-            about = [GridCell(number.dataset), quantity, printed_field(number)]
-            ours = [measured_field(result), GridCell(result.cell.why_not or result.setting)]
-            rows.append([*(about if place == 0 else [GridCell("")] * 3), *ours])
-    return Grid(table_title("text"), columns, rows)
+        quantity = GridCell(number.column, (number.note,) if number.note else ())
+        about: GridRow = [number.dataset, quantity, printed_field(number)]
+        for result in group.results:
+            rows.append([*about, measured_field(result), result.cell.why_not or result.setting])
+            about = ["", "", ""]
+    return make_grid(table_title("text"), ("section", "quantity", "printed", "ours", "reading; rule"), rows)
 
 
 def _remarks(name: str, own: Sequence[NumberResults], picked: Picked) -> list[ParagraphBlock]:
@@ -346,36 +346,31 @@ def field_legend() -> ParagraphBlock:
 
 
 def _counts(found: Sequence[NumberResults]) -> Grid:
-    rows = [
-        [GridCell("all, nearest setting"), *_line([group.nearest for group in found])],
-        [GridCell("all, setting compared first"), *_line([group.first for group in found])],
+    rows: list[GridRow] = [
+        ["all, nearest setting", *_line([group.nearest for group in found])],
+        ["all, setting compared first", *_line([group.first for group in found])],
     ]
     for table in dict.fromkeys(group.printed.table for group in found):
         own = [group for group in found if group.printed.table == table]
         rows.append([GridCell(table_title(table), link=table), *_line([group.nearest for group in own])])
     titles = ["table", "printed", *(f"{verdict.mark} {verdict.word}" for verdict in Verdict)]
-    return Grid("Verdicts by table", [GridColumn(title) for title in titles], rows)
+    return make_grid("Verdicts by table", titles, rows)
 
 
-def _line(results: Sequence[CellResult]) -> list[GridCell]:
+def _line(results: Sequence[CellResult]) -> GridRow:
     found = zip(Verdict, count_verdicts(results), strict=True)
-    return [
-        GridCell(str(len(results))),
-        *(
-            GridCell(str(count) if count else "", kind=verdict.word if count else "")
-            for verdict, count in found
-        ),
-    ]
+    counts = (GridCell(str(count), kind=verdict.word) if count else "" for verdict, count in found)
+    return [str(len(results)), *counts]
 
 
 def _list(verdict: Verdict, own: Sequence[NumberResults], runs: Runs) -> Grid:
-    rows = []
+    rows: list[GridRow] = []
     for group in own:
         number = group.printed
         table = GridCell(table_title(number.table), link=number.table)
-        fields = [printed_field(number), measured_field(group.nearest), GridCell(group.nearest.setting)]
-        rows.append([table, GridCell(_quantity(group)), *fields, GridCell(_remark(group, runs))])
-    return Grid(f"Numbers: {verdict.word}", [GridColumn(title) for title in _COLUMNS], rows)
+        both = printed_field(number), measured_field(group.nearest)
+        rows.append([table, _quantity(group), *both, group.nearest.setting, _remark(group, runs)])
+    return make_grid(f"Numbers: {verdict.word}", _COLUMNS, rows)
 
 
 def _quantity(group: NumberResults) -> str:

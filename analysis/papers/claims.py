@@ -19,7 +19,7 @@ from analysis.papers.comparison import (
     seed_differences,
     table_title,
 )
-from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
+from analysis.papers.document import DocumentBlock, GridCell, GridRow, Heading, ParagraphBlock, make_grid
 from analysis.papers.verdict import PerSeed, Runs, Verdict, confidence_half_width, mean
 from gossiprec.base.rounding import difference
 
@@ -96,17 +96,18 @@ def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     if not paper.tables:  # otherwise two settings have no order in common
         yield from _over_settings(paper, runs)
     for setting in paper.judged_settings:
-        rows, looks = [], measured_reporting_points(paper, runs, setting)
+        looks = measured_reporting_points(paper, runs, setting)
+        rows: list[GridRow] = []
         for order in printed_orders(paper, setting):
             margins = {look: order.margins(paper, runs, setting, look) for look in looks}
             if any(margins.values()):
                 fields = [_margin(own) for own in margins.values()]
-                rows.append([GridCell(order.text), GridCell(f"{order.by:+.5f}", kind="printed"), *fields])
+                rows.append([order.text, GridCell(f"{order.by:+.5f}", kind="printed"), *fields])
         if rows:
             titles = ("printed order", "printed difference", *looks)
             yield Heading(3, f"Setting {setting}", f"orders-{setting}")
             yield ParagraphBlock(describe_verdict_counts(paper, runs, setting))
-            yield Grid(f"Printed orders, {setting}", [GridColumn(title) for title in titles], rows)
+            yield make_grid(f"Printed orders, {setting}", titles, rows)
 
 
 def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:

@@ -177,6 +177,22 @@ class Grid(DocumentBlock):
             yield f"<{tag}{more}>{entry.html()}</{tag}>"
 
 
+GridRow = list[GridCell | str]
+"""The fields of a line of a table; a field without marks is its text."""
+
+
+def make_grid(
+    label: str,
+    columns: Iterable[GridColumn | str],
+    rows: Iterable[Sequence[GridCell | str]],
+    heads: int = 1,
+) -> Grid:
+    """Return a table, given its columns or their titles, and its fields or their text."""
+    titles = [GridColumn(column) if isinstance(column, str) else column for column in columns]
+    fields = [[GridCell(entry) if isinstance(entry, str) else entry for entry in row] for row in rows]
+    return Grid(label, titles, fields, heads)
+
+
 @dataclass(frozen=True)
 class ImageBlock(DocumentBlock):
     """A picture with its caption, and the file of its numbers."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from analysis.papers.comparison import Comparison, experiment_name, read_by_seed
-from analysis.papers.document import DocumentBlock, Grid, GridCell, GridColumn, Heading, ParagraphBlock
+from analysis.papers.document import DocumentBlock, Heading, ParagraphBlock, make_grid
 from analysis.papers.verdict import PerSeed, Runs
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.runs import Run
@@ -118,7 +118,7 @@ def uniformity_tables(paper: Comparison, rows: Mapping[str, str], runs: Runs) ->
         for row, method in rows.items():
             kept = [run for run in runs.get(experiment_name(setting, method), {}).values() if run.version]
             if kept:
-                found.append([GridCell(setting), GridCell(row), *_numbers(kept)])
+                found.append([setting, row, *_numbers(kept)])
     if found:
         yield Heading(2, "Item vectors", "vectors")
         yield ParagraphBlock(
@@ -127,9 +127,9 @@ def uniformity_tables(paper: Comparison, rows: Mapping[str, str], runs: Runs) ->
             "the correlation norm of equation 12 of the CL4FedRec paper; at the end of the run, means over seeds."
         )
         titles = ("setting", "method", "popular", "others", "popular with others, cosine", "correlation norm")
-        yield Grid("Item vectors", [GridColumn(title) for title in titles], found, 2)
+        yield make_grid("Item vectors", titles, found, 2)
 
 
-def _numbers(kept: Sequence[Run]) -> list[GridCell]:
+def _numbers(kept: Sequence[Run]) -> list[str]:
     found = [uniformity_numbers(run.version["items"], run.version["popularity"]) for run in kept]
-    return [GridCell(f"{sum(own[name] for own in found) / len(found):z.3f}") for name in found[0]]
+    return [f"{sum(own[name] for own in found) / len(found):z.3f}" for name in found[0]]

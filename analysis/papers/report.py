@@ -1,36 +1,30 @@
-"""Reports of studies, from existing runs: what all have in common, and the report of a comparison with tables."""
+"""Tables and reports of studies, from existing runs: common parts, and the comparison with a paper's tables."""
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
-from analysis.papers.claims import (
-    HELD,
-    NOT_HELD,
-    NOT_MEASURED,
-    UNDECIDED,
-    ClaimVerdict,
-    SettingEvidence,
-    claim_blocks,
-    count_order_verdicts,
-    declared_claims,
-    judge_in_settings,
-    measured_reporting_points,
-    order_tables,
-    printed_orders,
-)
+from analysis.papers import claims
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, ClaimVerdict, SettingEvidence
 from analysis.papers.comparison import (
     BEST,
     LAST,
+    LEVELS,
     Comparison,
+    PrintedNumber,
+    SummaryColumns,
     baseline_score,
     belongs_to,
     experiment_name,
+    has_converged,
     reported_epochs,
     reported_score,
+    table_title,
 )
 from analysis.papers.document import (
     Collapsible,
@@ -38,21 +32,236 @@ from analysis.papers.document import (
     Grid,
     GridCell,
     GridColumn,
+    GridRow,
     Heading,
     ImageBlock,
     ParagraphBlock,
+    make_grid,
     write_pages,
 )
 from analysis.papers.figures import PaperFigure, draw_figures
 from analysis.papers.study import PaperStudyFile, Scale
-from analysis.papers.tables import CSV_HEADER, csv_rows, format_epochs, format_mean, paper_tables
-from analysis.papers.verdict import Runs, Verdict
+from analysis.papers.verdict import PerSeed, Runs, Verdict, format_mean_text, judge_agreement
 from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell, csv_bytes
 from gossiprec.runs import Run
 from gossiprec.runs.run_files import replace_file
 
+DASH = "–"
+DIGITS = 4
 INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without ± is from one seed."
+
+
+def dash_cell(why: str = "") -> GridCell:
+    """Return the field of a number without runs, with the reason in small print."""
+    return GridCell(DASH, (why,) if why else (), kind=Verdict.NOT_RUN.word)
+
+
+def mean_cell(values: PerSeed, digits: int, *small: str, why: str = "") -> GridCell:
+    """Return a mean over seeds with half of its 95 % interval; without values a dash and the reason."""
+    return GridCell(format_mean_text(values, digits), small) if values else dash_cell(why)
+
+
+def format_mean(
+    values: PerSeed, number: PrintedNumber | None = None, *small: str, digits: int = DIGITS
+) -> GridCell:
+    """Return the field of a mean with its number of seeds, and a mark if there is a printed number."""
+    below = (f"n = {len(values)}", *small)
+    if number is None or not values:
+        return mean_cell(values, digits, *below)
+    verdict = judge_agreement(number.band, values)
+    return GridCell(format_mean_text(values, digits), below, mark=verdict.mark, kind=verdict.word)
+
+
+def format_epochs(epochs: Sequence[int], unit: str = "epoch") -> str:
+    """Return the epochs, or other units, of a reporting point as text."""
+    low, high = min(epochs), max(epochs)
+    return f"{unit} {low}" if low == high else f"{unit}s {low} to {high}"
+
+
+def paper_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
+    """Yield every table: a heading, the first setting with a run, and the others in collapsible parts."""
+    for table, title in paper.published.titles.items():
+        yield Heading(3, f"{table_title(table)}: {title}", table)
+        if table in paper.published.notes:
+            yield ParagraphBlock(f"As published: {paper.published.notes[table]}.")
+        if table not in paper.rows:
+            yield _statistics(paper, table, runs)
+            continue
+        own = [setting for setting in paper.settings if table in paper.tables_of_setting(setting)]
+        methods = paper.rows[table].values()
+        found = [
+            setting for setting in own if any(experiment_name(setting, method) in runs for method in methods)
+        ]
+        first, *others = found or own[:1]
+        yield ParagraphBlock(f"Setting `{first}`:")
+        yield _table(paper, table, first, runs)
+        for setting in others:
+            yield Collapsible(f"Setting {setting}", (_table(paper, table, setting, runs),))
+
+
+def _table(paper: Comparison, table: str, setting: str, runs: Runs) -> Grid:
+    """Return a table in a setting: the orders without training, then the rows of the paper."""
+    numbers = paper.printed_numbers_in(setting, table)
+    names = {row: experiment_name(setting, method) for row, method in paper.rows[table].items()}
+    looks = [
+        look
+        for look in paper.reporting_points
+        if look == LAST or any(reported_epochs(paper, runs, name, look) for name in names.values())
+    ]
+    rows: list[GridRow] = []
+    for order in LEVELS:  # no printed number, and the same value at every epoch
+        rows.append([order])
+        for column in paper.metrics:
+            level = format_mean(baseline_score(paper, runs, setting, column, order))
+            rows[-1] += [GridCell(DASH, kind="printed"), level, *[""] * (len(looks) - 1)]
+    for row, name in names.items():
+        rows.append([row])
+        for column in paper.metrics:
+            number = numbers.get((row, column))
+            rows[-1].append(GridCell(f"{number.value:.5f}" if number else DASH, kind="printed"))
+            rows[-1] += [_field(paper, runs, name, column, look, number) for look in looks]
+    columns = [GridColumn(column, ("printed", *looks)) for column in paper.metrics]
+    return make_grid(f"{table}, {setting}", ["method", *columns], rows)
+
+
+def _field(
+    paper: Comparison, runs: Runs, name: str, column: str, look: str, number: PrintedNumber | None
+) -> GridCell:
+    values = reported_score(paper, runs, name, column, look)
+    epochs = [epoch for seed, epoch in reported_epochs(paper, runs, name, look).items() if seed in values]
+    return format_mean(values, number, *([format_epochs(epochs, paper.unit_of(name))] if epochs else []))
+
+
+def _statistics(paper: Comparison, table: str, runs: Runs) -> Grid:
+    """Return the size of the data next to the printed size."""
+    numbers = paper.published.numbers_of_table(table).values()
+    keys = {"users": "nodes"}
+    rows: list[GridRow] = []
+    for number in numbers:
+        key = keys.get(number.column, number.column)
+        settings = (paper.data[number.row],) if number.row in paper.data else paper.judged_settings
+        run = next(
+            (run for name in runs if paper.setting_of(name) in settings for run in runs[name].values()), None
+        )
+        ours = (run.summary or {}).get(key) if run is not None else None
+        verdict = judge_agreement(number.band, {} if ours is None else {0: float(ours)})
+        shown = GridCell(DASH if ours is None else f"{ours:,}", mark=verdict.mark, kind=verdict.word)
+        quantity = f"{number.row}, {number.column}" if paper.data else number.column
+        rows.append([quantity, GridCell(f"{number.value:,}", kind="printed"), shown])
+    return make_grid(table, ("quantity", "printed", "ours"), rows)
+
+
+def setting_tables(
+    title: str,
+    name: str,
+    about: str,
+    columns: Sequence[GridColumn | str],
+    rows: Mapping[str, Iterable[Sequence[GridCell | str]]],
+    heads: int = 1,
+) -> Iterator[DocumentBlock]:
+    """Yield a section with a table per setting that has rows; nothing if none has.
+
+    Parameters
+    ----------
+    title, name : str
+        Title of the section, and the name of its link.
+    about : str
+        The explanation above the tables.
+    columns : sequence of GridColumn or str
+    rows : mapping of str to iterable
+        Rows by setting.
+    heads : int
+        Number of first columns that are row headings.
+    """
+    found = {setting: own for setting, some in rows.items() if (own := list(some))}
+    if found:
+        yield Heading(2, title, name)
+        yield ParagraphBlock(about)
+    for setting, own in found.items():
+        yield Heading(3, f"Setting {setting}", f"{name}-{setting}")
+        yield make_grid(f"{title}, {setting}", columns, own, heads)
+
+
+def summary_cells(numbers: SummaryColumns, runs: Runs, experiment: str) -> list[GridCell]:
+    """Return the fields of an experiment's row: its numbers from summaries."""
+    return [
+        format_mean(
+            numbers.values_by_seed(runs, experiment, column), digits=numbers.digits.get(column, DIGITS)
+        )
+        for column in numbers.columns
+    ]
+
+
+@dataclass(frozen=True)
+class FederatedRow:
+    """A federated row of a table and the centralised row of the same model, each with its experiment."""
+
+    row: str
+    experiment: str
+    central_row: str
+    central: str
+
+
+@dataclass(frozen=True)
+class FederationPrice:
+    """Federated rows compared with centralised rows of the same model, each at its best validation report.
+
+    Attributes
+    ----------
+    paper : Comparison
+    rows_in : callable
+        Maps a setting to its federated rows.
+    """
+
+    paper: Comparison
+    rows_in: Callable[[str], Iterable[FederatedRow]]
+
+    def kept_utility(self, runs: Runs, row: FederatedRow, column: str) -> PerSeed:
+        """Return the utility of a federated row in percent of the centralised row's, by seed."""
+        ours, central = (
+            reported_score(self.paper, runs, one, column, BEST) for one in (row.experiment, row.central)
+        )
+        return {seed: 100 * value / central[seed] for seed, value in ours.items() if central.get(seed)}
+
+    def printed_kept_utility(self, setting: str, row: FederatedRow, column: str) -> float:
+        """Return the printed utility of a federated row in percent of the centralised row's."""
+        table = self.paper.main_table(setting)
+        ours, central = (
+            self.paper.published.printed_value(table, one, column) for one in (row.row, row.central_row)
+        )
+        return 100 * ours / central
+
+    def tables(self, runs: Runs, shown: Iterable[str], **heading: Any) -> Iterator[DocumentBlock]:
+        """Yield a table per setting with runs: the shown metrics of both rows, and the utility kept.
+
+        `heading` has the title, the name and the explanation of the section.
+        """
+        shown = tuple(shown)
+        parts = ("federated", "centralised", "kept, %", "kept as published, %")
+        columns: list[GridColumn | str] = ["row", "centralised row", "best is last"]
+        columns += [GridColumn(column, parts) for column in shown]
+        rows = {
+            setting: [
+                self._line(runs, setting, row, shown)
+                for row in self.rows_in(setting)
+                if row.experiment in runs
+            ]
+            for setting in self.paper.settings
+        }
+        yield from setting_tables(columns=columns, rows=rows, heads=2, **heading)
+
+    def _line(self, runs: Runs, setting: str, row: FederatedRow, shown: Sequence[str]) -> GridRow:
+        is_last = "no" if has_converged(self.paper, runs, row.experiment) else "yes"
+        fields: GridRow = [row.row, row.central_row, is_last]
+        for column in shown:
+            fields += [
+                format_mean(reported_score(self.paper, runs, one, column, BEST))
+                for one in (row.experiment, row.central)
+            ]
+            fields.append(format_mean(self.kept_utility(runs, row, column), digits=0))
+            fields.append(GridCell(f"{self.printed_kept_utility(setting, row, column):.0f}", kind="printed"))
+        return fields
 
 
 def versions_used(runs: Iterable[Run]) -> list[str]:
@@ -74,8 +283,8 @@ def missing_blocks(reasons: Mapping[str, str]) -> Iterator[DocumentBlock]:
     found: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         found.setdefault(" ".join(reason.split())[:400], []).append(name)
-    rows = [[GridCell(reason), GridCell(", ".join(names))] for reason, names in found.items()]
-    yield Grid("Missing", [GridColumn("why"), GridColumn("experiments without a finished run")], rows)
+    rows = [[reason, ", ".join(names)] for reason, names in found.items()]
+    yield make_grid("Missing", ("why", "experiments without a finished run"), rows)
 
 
 def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
@@ -86,7 +295,7 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
         yield ParagraphBlock("No run is finished.")
         return
     number = " and ".join(
-        dict.fromkeys(str(len(printed_orders(paper, setting))) for setting in paper.judged_settings)
+        dict.fromkeys(str(len(claims.printed_orders(paper, setting))) for setting in paper.judged_settings)
     )
     yield ParagraphBlock(
         f"{paper.leading} of the most popular items and of {paper.reference} (printed {_prints(paper)}), and the "
@@ -96,17 +305,14 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     looks = [
         look
         for look in paper.reporting_points
-        if any(look in measured_reporting_points(paper, runs, setting) for setting in found)
+        if any(look in claims.measured_reporting_points(paper, runs, setting) for setting in found)
     ]
     looks = looks or [LAST]
-    rows = [[GridCell(setting), *_state(paper, runs, setting, looks)] for setting in found]
     titles = ("popularity", f"{paper.reference}, last epoch", f"{paper.reference} reaches its printed value")
-    columns = [
-        GridColumn("setting"),
-        *(GridColumn(title) for title in titles),
-        GridColumn("printed orders", tuple(looks)),
-    ]
-    yield Grid("In short", columns, rows)
+    columns = ("setting", *titles, GridColumn("printed orders", tuple(looks)))
+    yield make_grid(
+        "In short", columns, [[setting, *_state(paper, runs, setting, looks)] for setting in found]
+    )
 
 
 def _prints(paper: Comparison) -> str:
@@ -117,20 +323,20 @@ def _prints(paper: Comparison) -> str:
     return ", ".join(f"{value} in {setting}" for setting, value in found.items())
 
 
-def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) -> list[GridCell]:
+def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) -> GridRow:
     reference = experiment_name(setting, paper.rows[paper.main_table(setting)][paper.reference])
     passed = list(reported_epochs(paper, runs, reference, paper.point_at_printed_value).values())
     is_judged = reference in runs and setting in paper.judged_settings
     when = format_epochs(passed, paper.unit) if passed else "never" if is_judged else "–"
-    counts = [count_order_verdicts(paper, runs, setting, look) for look in looks]
+    counts = [claims.count_order_verdicts(paper, runs, setting, look) for look in looks]
     return [
         format_mean(baseline_score(paper, runs, setting, paper.leading, "popularity")),
         format_mean(reported_score(paper, runs, reference, paper.leading, LAST)),
-        GridCell(when),
+        when,
         *(
-            GridCell(" / ".join(str(own[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED)))
+            " / ".join(str(own[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED))
             if own[NOT_MEASURED] < sum(own.values()) and setting in paper.judged_settings
-            else GridCell("–", kind=Verdict.NOT_RUN.word)
+            else dash_cell()
             for own in counts
         ),
     ]
@@ -175,9 +381,9 @@ def run_time_blocks(
             format_clock_time(max(own)),
             format_clock_time(left * each),
         )
-        rows.append([GridCell(text) for text in texts])
+        rows.append(texts)
     titles = (kind, "finished", "time of a run", "longest", "estimated time of the rest, sequentially")
-    yield Grid("Times", [GridColumn(title) for title in titles], rows)
+    yield make_grid("Times", titles, rows)
 
 
 @dataclass(frozen=True)
@@ -206,8 +412,8 @@ class ReportInput:
         """All finished runs."""
         return [run for seeds in self.runs.values() for run in seeds.values()]
 
-    def opening_paragraph(self, place_progress: Callable[[str], str]) -> ParagraphBlock:
-        """Return the first paragraph, given a function that places the sentence on progress into the text."""
+    def opening_paragraph(self, text: str) -> ParagraphBlock:
+        """Return the first paragraph, with a sentence on progress in place of ``{progress}``."""
         length = f", of {self.epochs} epochs each," if self.epochs else ""
         progress = f"{len(self.finished)} of {self.planned} runs{length} are finished"
         if self.scale == "tiny":
@@ -217,7 +423,7 @@ class ReportInput:
             )
         versions = versions_used(self.finished)
         by = f", made by gossiprec {', '.join(versions)}" if versions else ""
-        return ParagraphBlock(place_progress(f"{progress}{by}."))
+        return ParagraphBlock(text.replace("{progress}", f"{progress}{by}."))
 
 
 Pages = Mapping[str, tuple[str, Sequence[DocumentBlock]]]
@@ -225,7 +431,15 @@ Pages = Mapping[str, tuple[str, Sequence[DocumentBlock]]]
 
 
 class StudyReport(ABC):
-    """The report of a study: pages, and every number in ``cells.csv``."""
+    """The report of a study: pages, and every number in ``cells.csv``.
+
+    Attributes
+    ----------
+    csv_header : tuple of str
+        The columns of ``cells.csv``.
+    """
+
+    csv_header: ClassVar[tuple[str, ...]]
 
     def write(
         self,
@@ -243,7 +457,7 @@ class StudyReport(ABC):
         """
         study = ReportInput(runs, reasons, planned, epochs, scale)
         written = write_pages(folder, self.make_pages(study, folder / "figures"))
-        replace_file(folder / "cells.csv", csv_bytes(*self.csv_table(study)))
+        replace_file(folder / "cells.csv", csv_bytes(self.csv_header, self.csv_rows(study)))
         return written
 
     @abstractmethod
@@ -251,8 +465,8 @@ class StudyReport(ABC):
         """Return the pages of the report, and draw their pictures into the folder `figures`."""
 
     @abstractmethod
-    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
-        """Return the header and the rows of ``cells.csv``."""
+    def csv_rows(self, study: ReportInput) -> Iterator[Sequence[Cell]]:
+        """Yield the rows of ``cells.csv``."""
 
 
 @dataclass(frozen=True)
@@ -281,15 +495,22 @@ class PaperReport(StudyReport):
     group_of: Callable[[str], str]
     claims: Mapping[str, SettingEvidence] = field(default_factory=dict)
 
+    csv_header = (
+        *("table", "row", "column", "published", "setting"),
+        *("experiment", "look", "seed", "epoch", "measured"),
+    )
+
     def judge_claims(self, runs: Runs) -> list[ClaimVerdict]:
         """Return the verdicts on the claims beyond the tables' orders, in every setting that was run."""
-        return judge_in_settings(self.paper, runs, {**declared_claims(self.paper), **self.claims})
+        return claims.judge_in_settings(
+            self.paper, runs, {**claims.declared_claims(self.paper), **self.claims}
+        )
 
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the report and the findings."""
         paper, runs, texts = self.paper, study.runs, self.study.plan["report"]
         pictures = draw_figures(self.drawings, runs, figures)
-        opening, looks = study.opening_paragraph(self._opening), describe_reporting_points(paper)
+        opening, looks = study.opening_paragraph(self._opening()), describe_reporting_points(paper)
         report: list[DocumentBlock] = [
             opening,
             *overview_blocks(paper, runs),
@@ -305,22 +526,36 @@ class PaperReport(StudyReport):
             opening,
             ParagraphBlock(looks),
             ParagraphBlock(INTERVALS),
-            *order_tables(paper, runs),
-            *claim_blocks(self.judge_claims(runs)),
+            *claims.order_tables(paper, runs),
+            *claims.claim_blocks(self.judge_claims(runs)),
         ]
         return {
             "report": (f"The {paper.title} study", report),
             "findings": (f"Findings of the {paper.title} study", findings),
         }
 
-    def csv_table(self, study: ReportInput) -> tuple[Sequence[str], Iterable[Sequence[Cell]]]:
-        """Return the numbers of all tables."""
-        return CSV_HEADER, csv_rows(self.paper, study.runs)
+    def csv_rows(self, study: ReportInput) -> Iterator[Sequence[Cell]]:
+        """Yield a row per table, setting, reporting point and seed; unprinted rows have no published number."""
+        paper = self.paper
+        labels = [
+            (table, row, column, setting)
+            for table, rows in paper.rows.items()
+            for row, column, setting in itertools.product(rows, paper.metrics, paper.settings)
+            if table in paper.tables_of_setting(setting)
+        ]
+        for table, row, column, setting in labels:
+            number = paper.printed_numbers_in(setting, table).get((row, column))
+            name = experiment_name(setting, paper.rows[table][row])
+            about = (table, row, column, number.value if number else None, setting, name)
+            for look in paper.reporting_points:
+                epochs = reported_epochs(paper, study.runs, name, look)
+                for seed, value in reported_score(paper, study.runs, name, column, look).items():
+                    yield [*about, look, seed, epochs[seed], value]
 
-    def _opening(self, progress: str) -> str:
+    def _opening(self) -> str:
         texts = self.study.plan["report"]
         settings = "\n".join(f"- `{setting}`: {words}." for setting, words in self.paper.settings.items())
-        return f"{texts['compared']} {progress} {texts['about']}\n\n{settings}\n\n{texts['below']}"
+        return f"{texts['compared']} {{progress}} {texts['about']}\n\n{settings}\n\n{texts['below']}"
 
     def _figures(self, pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
         """Yield the figures of each setting, the first setting's in view and the others collapsed."""

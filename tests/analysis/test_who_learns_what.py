@@ -10,11 +10,11 @@ import pytest
 from analysis.papers.comparison import finding
 from analysis.papers.study import select_experiments
 from analysis.who_learns_what import (
-    CSV_HEADER,
     INSTRUMENTS,
     PRICES,
     STUDY,
     Leak,
+    LeakageReport,
     attribute,
     row_groups,
     selectable_names,
@@ -72,7 +72,7 @@ def test_each_number_of_the_table_is_one_of_a_run(tmp_path):
         runs = {row["experiment"]: open_run(tmp_path / "runs" / row["run"]) for row in csv.DictReader(file)}
     with (tmp_path / "cells.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert tuple(lines[0]) == CSV_HEADER
+    assert tuple(lines[0]) == LeakageReport.csv_header
 
     def cell(experiment, number, part="value"):
         (found,) = [
