@@ -37,7 +37,7 @@ def standard_errors_apart(one, other, n_items):
 )
 def test_multiples_of_the_fedcl_page_are_those_of_unpaired_errors(one, other, n, words):
     assert f"{standard_errors_apart(one, other, n):.1f} standard errors" in words
-    page = " ".join((PAGES / "notes_fedcl.md").read_text(encoding="utf-8").split())
+    page = " ".join((PAGES / "fedcl.md").read_text(encoding="utf-8").split())
     assert words in page
 
 

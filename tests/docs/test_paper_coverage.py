@@ -20,11 +20,11 @@ with (PAPER_PAGES / "coverage.csv").open() as lines:
 PAGE = (PAPER_PAGES / "coverage.md").read_text()
 VERDICTS = ("within", "near", "outside", "cannot be judged")
 PAPERS = {
-    "cda": ("CDA", "results.md", "cda.md", "notes_cda.md"),
-    "cl4fedrec": ("CL4FedRec", "cl4fedrec.md", "notes_cl4fedrec.md"),
-    "pdc-frs": ("PDC-FRS", "pdc_frs.md", "notes_pdc_frs.md"),
-    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp.md", "notes_perfedrec_pp.md", "../measurements.md"),
-    "fedcl": ("FedCL", "fedcl.md", "notes_fedcl.md"),
+    "cda": ("CDA", "cda.md"),
+    "cl4fedrec": ("CL4FedRec", "cl4fedrec.md"),
+    "pdc-frs": ("PDC-FRS", "pdc_frs.md"),
+    "perfedrec-pp": ("PerFedRec++", "perfedrec_pp.md"),
+    "fedcl": ("FedCL", "fedcl.md"),
 }
 """By name in the list: the name on the page, and the pages that quote its values."""
 NO_RUN = {"no data", "a time of another machine"}

@@ -11,7 +11,7 @@ from tests.data.small_data import real
 
 SCENARIO = Path(__file__).parents[2] / "scenarios/papers/fedrecattack/fedrecattack_ml100k.yaml"
 LOG = {1: {"hr@10": 0.073, "er@5": 0.387}, 5: {"hr@10": 0.2174, "er@5": 0.7814}}
-"""Values of the log by iteration; docs/record/tables.md has all five."""
+"""Values of the log by iteration; docs/record/papers/others.md has all five."""
 BAND = {"hr@10": 0.05, "er@5": 0.10}
 """Half widths of the band of that page."""
 
