@@ -49,7 +49,7 @@ TIED: dict[str, tuple[str, dict[str, Any]]] = {
     "Foursquare": ("foursquare-nyc", {"path": "foursquare-nyc", "flags": 2}),
     "MovieLens-100k": ("movielens-100k", {"path": "ml-100k"}),
 }
-"""Data sets and their options, by their names in docs/record/papers/cda.md."""
+"""Data sets and their options, by their names in docs/record/measured/ties.csv."""
 
 
 def report(name: str, seed: int, run: Run) -> None:

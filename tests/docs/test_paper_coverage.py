@@ -63,24 +63,16 @@ def verdict(cell):
 
 
 def table():
-    """Return the lines of the page's table of tables; those of which nothing can be judged are one line per paper."""
-    groups = {}
-    judged = {
-        (one["paper"], one["table"], one["data"]) for one in CELLS if one["verdict"] != "cannot be judged"
-    }
-    for cell in CELLS:
-        place = cell["table"], cell["data"]
-        shown = place if (cell["paper"], *place) in judged else ("others", "others")
-        key = (PAPERS[cell["paper"]][0], *shown)
-        groups.setdefault(key, []).append(cell)
-    yield "| paper | table | data | cells | " + " | ".join(VERDICTS) + " | seeds |"
-    yield "|" + "---|" * (5 + len(VERDICTS))
-    order = [words[0] for words in PAPERS.values()]
-    for key, cells in sorted(groups.items(), key=lambda group: order.index(group[0][0])):
-        counts = Counter(cell["verdict"] for cell in cells)
-        seeds = sorted({int(cell["seeds"]) for cell in cells if cell["seeds"]})
-        told = [str(counts[word]) if counts[word] else "" for word in VERDICTS]
-        yield "| " + " | ".join([*key, str(len(cells)), *told, ", ".join(map(str, seeds))]) + " |"
+    """Return the lines of the page's table of verdicts."""
+    yield "| paper | cells | " + " | ".join(VERDICTS) + " |"
+    yield "|" + "---|" * (2 + len(VERDICTS))
+    for paper, words in PAPERS.items():
+        counts = Counter(cell["verdict"] for cell in CELLS if cell["paper"] == paper)
+        yield (
+            "| "
+            + " | ".join([words[0], str(sum(counts.values())), *(str(counts[word]) for word in VERDICTS)])
+            + " |"
+        )
 
 
 def one_seed():
