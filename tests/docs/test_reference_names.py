@@ -1,4 +1,4 @@
-"""Every name that the documentation and the examples import is in the reference."""
+"""Names that documentation, code and examples use exist: imports are in the reference, pages are in the repository."""
 
 from __future__ import annotations
 
@@ -25,6 +25,28 @@ SOURCES = {
         if "build" not in path.parts
     },
 }
+FOLDERS = (
+    "gossiprec",
+    "analysis",
+    "benchmarks",
+    "docs",
+    "examples",
+    "scenarios",
+    "tests",
+    "tools",
+    "topologies",
+)
+TEXTS = sorted(
+    path
+    for place in (ROOT.glob("*"), *((ROOT / folder).rglob("*") for folder in FOLDERS))
+    for path in place
+    if path.suffix in (".cfg", ".ipynb", ".md", ".py", ".toml", ".yaml", ".yml")
+)
+"""Files of which the texts (prose, comments, docstrings, messages, links) may name pages."""
+IN_DOCS = re.compile(r"(?<![\w/.:-])docs/[\w./-]*\w")
+MARKDOWN = re.compile(r"(?<![\w/.:*{}-])(?!docs/)[\w./-]+\.md\b")
+NO_PAGES = {"report.md", "findings.md", "x.md", "docs/record/decisions/NNNN-title.md"}
+"""Pages that studies write, and examples of names."""
 
 
 def imported(code):
@@ -88,3 +110,29 @@ def test_no_module_sends_its_readers_to_itself():
             if re.search(rf":mod:`~?{re.escape(name)}`", path.read_text()):
                 own.append(name)
     assert own == []
+
+
+def missing_pages(path, text, pages):
+    """Return the pages and paths below docs/ that a file names and that do not exist; a bare name may be anywhere."""
+    named = {*IN_DOCS.findall(text), *MARKDOWN.findall(text)} - NO_PAGES
+    places = (ROOT, path.parent, ROOT / "docs")
+    return sorted(
+        name
+        for name in named
+        if not any((place / name).exists() for place in places)
+        and ("/" in name or (name.lower() not in pages and "tests" not in path.parts))
+    )
+
+
+@pytest.mark.slow
+def test_every_page_that_is_named_exists():
+    pages = {path.name.lower() for path in TEXTS if path.suffix == ".md"}
+    missing = {str(path.relative_to(ROOT)): missing_pages(path, path.read_text(), pages) for path in TEXTS}
+    assert {name: found for name, found in missing.items() if found} == {}
+
+
+def test_a_page_that_does_not_exist_is_found():
+    text = "See docs/" + "nowhere.md, [this](../" + "gone.md#top), none" + ".md, docs/index.md and index.md."
+    assert missing_pages(ROOT / "docs" / "a.md", text, {"index.md"}) == [
+        "../" + "gone.md", "docs/" + "nowhere.md", "none" + ".md",
+    ]  # fmt: skip
