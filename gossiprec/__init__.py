@@ -12,22 +12,21 @@ A notebook needs two functions: :func:`simulate` runs a scenario, and :func:`ope
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` imports enum: milliseconds
+import signal
 import sys
 
 _started = sys.orig_argv[-len(sys.argv) - 1 :][:2] if sys.argv[:1] == ["-m"] else sys.argv[:1]
 _is_command = _started == ["-m", "gossiprec"] or "".join(_started).endswith("/gossiprec")
-if _is_command and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback before gossiprec.entry takes over
+if _is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback before gossiprec.entry takes over
 
 import os  # noqa: E402
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from gossiprec.version import __version__  # noqa: E402
 
-TYPE_CHECKING = False  # importing typing takes milliseconds, in which Ctrl-C would print a traceback
 if TYPE_CHECKING:
-    from typing import Any
-
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.emulation.run.influence import counterfactual, influence
     from gossiprec.emulation.run.live_run import prepare
@@ -79,10 +78,8 @@ _CALLED = ("study",)
 
 def __getattr__(name: str) -> Any:
     """Import the entry points on first use: ``import gossiprec`` stays free of torch and numba."""
-    import importlib
-
     if name in _CALLED:
-        return importlib.import_module(f"gossiprec.{name}")
+        return import_module(f"gossiprec.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'gossiprec' has no attribute {name!r}")
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    return getattr(import_module(_LAZY[name]), name)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 from gossiprec.streams import INTERRUPTED, open_missing_streams, outlive_reader
-
-TYPE_CHECKING = False  # see gossiprec/__init__.py
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

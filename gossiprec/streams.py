@@ -5,10 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-
-TYPE_CHECKING = False  # see gossiprec/__init__.py
-if TYPE_CHECKING:
-    from typing import TextIO
+from typing import TextIO
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C or SIGTERM: 128 + SIGINT, as shells report it."""
