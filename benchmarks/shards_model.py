@@ -24,13 +24,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from common import emit, say
@@ -236,7 +238,7 @@ def fitted_rates(planned: Planned, asked: argparse.Namespace) -> tuple[Rates, fl
     """Print and return the rates, the delay within this machine, and wall time of training per processor time."""
     update_s, merge_s = kernel_rates(asked.nodes, asked.items, asked.rounds)
     byte_s, batch_s, ping_s = link_rates(planned.row_bytes)
-    took, shards = measured(asked, 2, "")
+    took, shards = measured(asked, 2)
     total = {name: sum(shard[name] for shard in shards) for name in shards[0]}
     n_merges = sum(len(plan.program.merge_row) for plan in planned.plans)
     computing = total["computed_s"] / (total["updates"] * update_s + n_merges * merge_s)
@@ -257,10 +259,45 @@ def fitted_rates(planned: Planned, asked: argparse.Namespace) -> tuple[Rates, fl
     return rates, high, computing
 
 
-def measured(asked: argparse.Namespace, n: int, link: str) -> tuple[list[float], list[dict[str, Any]]]:
+class SlowMailbox:
+    """A mailbox behind an artificial network: rows arrive late, and no faster than a rate."""
+
+    def __init__(self, mailbox: Any, network: Network) -> None:
+        self.fail, self._put, self._network = mailbox.fail, mailbox.put, network
+        self._free_at, self._lock = 0.0, threading.Lock()
+
+    def put(self, sender: int, key: Any, rows: Any) -> None:
+        """Put rows when they would have arrived; return when the next could begin to arrive."""
+        with self._lock:  # all senders share the connection of this machine
+            wait = max(self._free_at - time.perf_counter(), 0) + rows.nbytes / self._network.bytes_per_s
+            self._free_at = time.perf_counter() + wait
+        time.sleep(wait)
+        threading.Timer(self._network.delay_s, self._put, (sender, key, rows)).start()
+
+
+def slow_shards(network: Network) -> Any:
+    """Return a context in which the shards of a run are behind an artificial network."""
+    from gossiprec.compute.shards.runner import RowLinks
+    from gossiprec.emulation.shards import ray_backend
+
+    def links(number: int, mailbox: Any, *rest: Any) -> RowLinks:
+        return RowLinks(number, SlowMailbox(mailbox, network), *rest)  # type: ignore[arg-type]
+
+    class SlowActor(ray_backend.ShardActor):
+        """The actor of a shard, in a process of its own."""
+
+        def __init__(self, *given: Any) -> None:
+            ray_backend.RowLinks = links  # type: ignore[assignment, attr-defined]
+            super().__init__(*given)
+
+    return mock.patch.multiple(ray_backend, RowLinks=links, ShardActor=SlowActor)
+
+
+def measured(
+    asked: argparse.Namespace, n: int, network: Network | None = None
+) -> tuple[list[float], list[dict[str, Any]]]:
     """Run on `n` shards; return shard 0's wall seconds for each plan, and the summary of each shard."""
     from gossiprec import simulate
-    from gossiprec.compute.shards.runner import SLOW_LINK
     from gossiprec.emulation.assembly.tape_runner import TapeRunner
 
     executor = {"name": "ray", "shards": n, "inner": "fused", "threads": 1, "address": "local"}
@@ -273,13 +310,12 @@ def measured(asked: argparse.Namespace, n: int, link: str) -> tuple[list[float],
         run(self, segment)
         took.append(time.perf_counter() - begin)
 
-    os.environ[SLOW_LINK], TapeRunner.run_segment = link, timed  # type: ignore[method-assign]
-    try:
-        with tempfile.TemporaryDirectory(prefix="gossiprec-shards-") as folder:
-            shards: list[dict[str, Any]] = (simulate(raw, out=Path(folder) / "run").summary or {})["shards"]
-    finally:
-        TapeRunner.run_segment = run  # type: ignore[method-assign]
-        os.environ.pop(SLOW_LINK)
+    with (
+        mock.patch.object(TapeRunner, "run_segment", timed),
+        slow_shards(network) if network else nullcontext(),
+        tempfile.TemporaryDirectory(prefix="gossiprec-shards-") as folder,
+    ):
+        shards: list[dict[str, Any]] = (simulate(raw, out=Path(folder) / "run").summary or {})["shards"]
     return took, shards
 
 
@@ -305,8 +341,8 @@ def check(rates: Rates, link_s: float, planned: Planned, asked: argparse.Namespa
     for n, (delay_ms, mbit_s) in itertools.product(asked.shards, links):
         net = Network(link_s + delay_ms / 1e3, mbit_s * 125e3)
         predicted, waits = planned.seconds(rates, net, n, 1, first=1)
-        link = f"{delay_ms},{mbit_s}" if mbit_s < np.inf else f"{delay_ms}"
-        runs = [measured(asked, n, link) for _ in range(asked.repeats)]
+        slow = Network(delay_ms / 1e3, mbit_s * 125e3)
+        runs = [measured(asked, n, slow) for _ in range(asked.repeats)]
         took, shards = min(runs, key=lambda run: sum(run[0][1:]))
         emit(
             check=n, delay_ms=delay_ms, mbit_s=mbit_s, predicted_s=predicted, measured_s=sum(took[1:]),

@@ -12,7 +12,6 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import Mailbox, ShardLostError, runner
 from gossiprec.compute.shards.runner import RowLinks
 
@@ -166,30 +165,3 @@ def test_a_closed_link_alone_ends_no_wait_for_other_shards(pair):
     time.sleep(0.1)
 
     assert pair[1]._mailbox._failure is None
-
-
-@pytest.mark.parametrize(("link", "least_s"), [("50", 0.05), ("0,8", 0.04), ("50,8", 0.09)])
-def test_a_slow_link_delivers_late_and_what_was_sent(monkeypatch, link, least_s):
-    monkeypatch.setenv(runner.SLOW_LINK, link)
-    ends = [RowLinks(number, Mailbox(), b"s" * 32, "127.0.0.1") for number in range(2)]
-    ends[0].connect({1: ends[1].address})
-    sent = [np.full((10, 500), number, np.float32) for number in range(2)]  # 20 ms each at 8 Mbit/s
-
-    begin = time.perf_counter()
-    for number, rows in enumerate(sent):
-        ends[0].send(1, ("rows", number), rows)
-    found = [ends[1]._mailbox.take(0, ("rows", number)) for number in (1, 0)]
-
-    assert time.perf_counter() - begin >= least_s
-    np.testing.assert_array_equal(found[::-1], sent)
-    for end in ends:
-        end.close()
-
-
-@pytest.mark.parametrize("link", ["slow", "1,2,3", "-1", "nan", "2,0", "inf", "2,"])
-def test_a_wrong_slow_link_is_refused_with_an_example(monkeypatch, link):
-    monkeypatch.setenv(runner.SLOW_LINK, link)
-    with pytest.raises(
-        ResourceError, match=r"GOSSIPREC_SLOW_LINK: found .* expected milliseconds .* as in 2,1000"
-    ):
-        RowLinks(0, Mailbox(), b"s" * 32, "127.0.0.1")

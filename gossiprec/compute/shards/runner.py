@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import Any, ClassVar, TypeAlias
@@ -21,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
-from gossiprec.base.errors import ResourceError
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
@@ -39,8 +37,6 @@ CONNECT_S = 10.0
 """Seconds to wait for a connection to another shard, and for its proof of the secret."""
 STALL_S = 120.0
 """Seconds after which a shard that takes no more bytes counts as lost."""
-SLOW_LINK = "GOSSIPREC_SLOW_LINK"
-"""Environment variable that slows the links of shards, for tests and benchmarks: milliseconds, or ms,Mbit/s."""
 _STALLS = {
     getattr(socket, name): value
     for name, value in {
@@ -55,48 +51,6 @@ _STALLS = {
 _LENGTH = struct.Struct("<I")
 _MOST_PIECES = 512  # of one system call; Linux and macOS allow 1024
 _UNIX_BUFFER = 4 << 20  # bytes that a Unix socket may hold, as TCP does by itself
-
-
-class SlowLink:
-    """An artificial network in front of one shard: rows arrive late, and no faster than a rate.
-
-    Parameters
-    ----------
-    text : str
-        Milliseconds of delay, and optionally Mbit/s of the machine, as ``2`` or ``2,1000``; empty for none.
-
-    Raises
-    ------
-    ResourceError
-        If the text is something else.
-    """
-
-    def __init__(self, text: str) -> None:
-        try:
-            delay_ms, mbit_s, *more = [float(part) for part in (text or "0").split(",")] + [np.inf] * (
-                "," not in text
-            )
-            valid = not more and 0 <= delay_ms < np.inf and mbit_s > 0
-        except ValueError:
-            valid = False
-        if not valid:
-            raise ResourceError(
-                f"{SLOW_LINK}: found {text!r}; expected milliseconds of delay, or milliseconds and Mbit/s, as in "
-                "2,1000; unset it for real runs"
-            )
-        self._delay_s, self._byte_s = delay_ms / 1e3, 8e-6 / mbit_s
-        self._free_at, self._lock = 0.0, threading.Lock()
-
-    def deliver(self, n_bytes: int, put: Callable[[], None]) -> None:
-        """Call `put` when a message of this size would have arrived; return when the next could begin to arrive."""
-        if not self._delay_s and not self._byte_s:
-            put()
-            return
-        with self._lock:  # all senders share this machine's connection
-            wait = max(self._free_at - time.perf_counter(), 0) + n_bytes * self._byte_s
-            self._free_at = time.perf_counter() + wait
-        time.sleep(wait)
-        threading.Timer(self._delay_s, put).start()
 
 
 class RowLinks:
@@ -128,7 +82,6 @@ class RowLinks:
     def __init__(self, number: int, mailbox: Mailbox, secret: bytes, host: str) -> None:
         self._number, self._mailbox, self._secret = number, mailbox, secret
         self._buffers = BufferPool()
-        self._slow = SlowLink(os.environ.get(SLOW_LINK, ""))
         self._listeners = [socket.create_server((host, 0), family=_family(host))]
         name = f"gossiprec-{os.urandom(16).hex()}" if sys.platform == "linux" else ""
         if name:  # in Linux's abstract namespace, so that no file is left
@@ -234,8 +187,7 @@ class RowLinks:
                 (memory,) = self._buffers.empty((-(-size // 4),))
                 rows = memory.view(np.uint8)[:size]
                 _read(link, rows.data)
-                letter = sender, tuple(key), rows.view(kind).reshape(shape)
-                self._slow.deliver(size, partial(self._mailbox.put, *letter))
+                self._mailbox.put(sender, tuple(key), rows.view(kind).reshape(shape))
         except OSError as error:
             if sender is not None and self._number:  # shard 0 learns from Ray which shards ended
                 self._mailbox.fail(ShardLostError(sender, f"its link is broken ({error.strerror})"))
