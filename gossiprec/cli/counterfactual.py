@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
-from gossiprec.base.text import short_name
 from gossiprec.cli.options import (
     JSON,
     JSON_SUMMARY,
@@ -21,7 +17,7 @@ from gossiprec.cli.options import (
     is_id,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
-from gossiprec.cli.terminal import echo, make_console
+from gossiprec.cli.terminal import print_by_hops, print_json, print_values
 
 WITHOUT = click.option(
     "--without", "names", multiple=True, metavar="USER",
@@ -112,11 +108,9 @@ def influence(run: Path, other: Path, k: int, as_json: bool, quiet: bool) -> Non
         if as_json:
             users = {name: column.tolist() for name, column in found.columns().items()}
             by_user = {"user": found.users.tolist(), "hops": found.hops.tolist(), **users}
-            facts = {"k": found.k, "by_hops": found.table(), "by_user": by_user}
-            _print_json(facts)
+            print_json({"k": found.k, "by_hops": found.table(), "by_user": by_user})
         else:
-            columns = {f"hops: {row.pop('hops'):g}": row for row in found.table()}
-            _print_table("Influence on other users, by hops from the data", columns)
+            print_by_hops("Influence on other users, by hops from the data", found.table())
 
 
 @click.command()
@@ -161,28 +155,6 @@ def unlearn(
         found = judge_methods(run, users, methods=specs or None, k=k, progress=progress)
     with ignore_closed_pipe():
         if as_json:
-            _print_json({"k": k, "removed": found.removed.tolist(), "methods": found.table()})
+            print_json({"k": k, "removed": found.removed.tolist(), "methods": found.table()})
         else:
-            _print_table("Unlearning, against the run without the users' data (retrain)", found.table())
-
-
-def _print_json(facts: Mapping[str, Any]) -> None:
-    from gossiprec.runs.manifest import to_plain
-
-    echo(json.dumps(to_plain(facts), allow_nan=False), whole=True)
-
-
-def _print_table(title: str, columns: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print columns, by heading, that have the same keys."""
-    from rich.table import Table
-
-    from gossiprec.cli.summary_text import WIDTH
-
-    table = Table("", title=title, title_justify="left")
-    for heading in columns:
-        table.add_column(heading, justify="right")
-    for name in next(iter(columns.values())):
-        values = (column[name] for column in columns.values())
-        texts = (f"{value:.3g}" if isinstance(value, float) else f"{value:,}" for value in values)
-        table.add_row(short_name(name), *texts)
-    make_console(width=WIDTH).print(table)
+            print_values("Unlearning, against the run without the users' data (retrain)", found.table())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from gossiprec.cli.options import JSON, QUIET, WholeNumber, is_id
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
-from gossiprec.cli.terminal import echo, make_console
+from gossiprec.cli.terminal import echo, print_by_hops, print_json
 
 
 def _read_coalitions(
@@ -68,15 +67,10 @@ def epsilon(
         )
     with ignore_closed_pipe():
         if as_json:
-            from gossiprec.runs.manifest import to_plain
-
-            facts = {
-                "delta": found.delta, "reason": found.reason, "neighbours": found.neighbours,
-                "by_hops": found.table(),
-            }  # fmt: skip
-            echo(json.dumps(to_plain(facts), allow_nan=False), whole=True)
+            facts = {"delta": found.delta, "reason": found.reason, "neighbours": found.neighbours}
+            print_json({**facts, "by_hops": found.table()})
             return
-        _print_table(found.table(), f"Epsilon towards an observer (delta {found.delta:g}), by hops")
+        print_by_hops(f"Epsilon towards an observer (delta {found.delta:g}), by hops", found.table())
         if found.reason:
             echo(f"no linear bound: {found.reason}")
         echo(found.neighbours)
@@ -120,10 +114,7 @@ def audit(
         found = audit_privacy(run, updates=updates, canaries=canaries, items=items or None, progress=progress)
     with ignore_closed_pipe():
         if as_json:
-            from gossiprec.runs.manifest import to_plain
-
-            values = {**vars(found), "refuted": found.refuted, "power_note": found.power_note}
-            echo(json.dumps(to_plain(values), allow_nan=False), whole=True)
+            print_json({**vars(found), "refuted": found.refuted, "power_note": found.power_note})
         else:
             echo(
                 f"unit {found.unit}, {found.updates} local updates, delta {found.delta:g}: claimed epsilon "
@@ -133,16 +124,3 @@ def audit(
             if found.power_note is not None:
                 echo(f"note: {found.power_note}")
     context.exit(int(found.refuted))
-
-
-def _print_table(rows: list[dict[str, float]], title: str) -> None:
-    from rich.table import Table
-
-    from gossiprec.cli.summary_text import WIDTH
-
-    table = Table(title=title, title_justify="left")
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.4g}" for value in row.values()))
-    make_console(width=WIDTH).print(table)

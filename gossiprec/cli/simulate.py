@@ -185,16 +185,12 @@ def print_summary_tables(summary: Mapping[str, Any]) -> None:
     from gossiprec.cli import summary_text
 
     console = make_console(width=None if sys.stdout.isatty() else summary_text.WIDTH)
-    if summary.get("by_activity"):
-        echo()
-        console.print(summary_text.activity_table(summary["by_activity"]))
-        if not summary["attacks"]:
+    for part, make in (("by_activity", summary_text.activity_table), ("groups", summary_text.group_table)):
+        if summary.get(part):
             echo()
-    if summary.get("groups"):
-        echo()
-        console.print(summary_text.group_table(summary["groups"]))
-        if not summary["attacks"]:
-            echo()
+            console.print(make(summary[part]))
+            if not summary["attacks"]:
+                echo()
     if summary["attacks"]:
         echo()
         console.print(summary_text.attack_table(summary["attacks"]))

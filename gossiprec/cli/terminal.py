@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path, PurePath
 from shlex import quote
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.base.errors import REMOVED
-from gossiprec.base.text import one_line, printable, shorten_words
+from gossiprec.base.text import one_line, printable, short_name, shorten_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,3 +78,31 @@ def make_console(*, stderr: bool = False, width: int | None = None) -> Console:
             return super().render_str(printable(text), **options)
 
     return PlainConsole(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
+
+
+def print_json(facts: Mapping[str, Any]) -> None:
+    """Print results as JSON, in which numbers that are not finite are null."""
+    from gossiprec.runs.manifest import to_plain
+
+    echo(json.dumps(to_plain(facts), allow_nan=False), whole=True)
+
+
+def print_values(title: str, columns: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print columns, by heading, that have the same keys."""
+    from rich.table import Table
+
+    from gossiprec.cli.summary_text import WIDTH
+
+    table = Table("", title=title, title_justify="left")
+    for heading in columns:
+        table.add_column(heading, justify="right")
+    for name in next(iter(columns.values())):
+        values = (column[name] for column in columns.values())
+        texts = (f"{value:.3g}" if isinstance(value, float) else f"{value:,}" for value in values)
+        table.add_row(short_name(name), *texts)
+    make_console(width=WIDTH).print(table)
+
+
+def print_by_hops(title: str, rows: Sequence[dict[str, float]]) -> None:
+    """Print rows of values, each with its number of hops, as columns."""
+    print_values(title, {f"hops: {row.pop('hops'):g}": row for row in rows})

@@ -66,30 +66,6 @@ class NullProgress:
         """Ignore the message."""
 
 
-class ForwardedProgress:
-    """A progress that passes all messages on to another one.
-
-    Parameters
-    ----------
-    progress : Progress
-    """
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-
-    def phase(self, text: str) -> None:
-        """Pass the phase on."""
-        self._progress.phase(text)
-
-    def tick(self, status: Status) -> None:
-        """Pass the status on."""
-        self._progress.tick(status)
-
-    def note(self, text: str) -> None:
-        """Pass the note on."""
-        self._progress.note(text)
-
-
 class ClockReadings(NamedTuple):
     """The readings of two clocks, in seconds: wall time, and the processor time of this process."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.emulation.progress import ForwardedProgress, Progress, Status
+from gossiprec.emulation.progress import Progress, Status
 from gossiprec.runs import open_run
 from gossiprec.trackers import TRACKERS, Tracker
 
@@ -111,14 +111,14 @@ def run_trackers(
         tracked.end()
 
 
-class TrackedProgress(ForwardedProgress):
+class TrackedProgress:
     """A progress that passes figures to trackers; a tracker that fails is noted and left out from then on."""
 
     status = "failed"
 
     def __init__(self, trackers: dict[str, Tracker], progress: Progress) -> None:
-        super().__init__(progress)
-        self._trackers = trackers
+        self._trackers, self._progress = trackers, progress
+        self.phase, self.note = progress.phase, progress.note
 
     def tick(self, status: Status) -> None:
         """Pass the status on, and report its figures to the trackers."""
@@ -128,7 +128,7 @@ class TrackedProgress(ForwardedProgress):
             except Exception as error:  # the run is worth more than any failing tracker
                 del self._trackers[name]
                 self.note(f"tracker {name} failed ({_reason(error)}); continuing without it")
-        super().tick(status)
+        self._progress.tick(status)
 
     def end(self) -> None:
         """End all trackers with the status of the run."""
