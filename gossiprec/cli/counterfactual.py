@@ -14,7 +14,7 @@ from gossiprec.cli.options import (
     OutputOptions,
     WholeNumber,
     collect_options,
-    is_id,
+    names_or_ids,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 from gossiprec.cli.terminal import print_by_hops, print_json, print_values
@@ -34,12 +34,9 @@ LENGTH = click.option(
 
 def _find_users(run: Path, names: tuple[str, ...], nodes: tuple[int, ...]) -> list[int | str]:
     """Return the users that the options name: a number is a node id, a text is a name in the data."""
-    from gossiprec.runs import open_run
-
     if not names and not nodes:
         raise click.UsageError("found no user; expected --without USER or --without-node ID")
-    named = bool(open_run(run).users)
-    return [*(int(name) if not named and is_id(name) else name for name in names), *nodes]
+    return [*names_or_ids(run, names), *nodes]
 
 
 @click.command()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gossiprec.cli.options import JSON, QUIET, WholeNumber, is_id
+from gossiprec.cli.options import JSON, QUIET, WholeNumber, is_id, names_or_ids
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 from gossiprec.cli.terminal import echo, print_by_hops, print_json
 
@@ -57,10 +57,8 @@ def epsilon(
     hops, the fewest messages in a row by which anything can have come from the user.
     """  # noqa: D301
     from gossiprec.emulation.run.network_epsilon import network_epsilon
-    from gossiprec.runs import open_run
 
-    named = bool(open_run(run).users)
-    chosen = [int(name) if not named and is_id(name) else name for name in victims]
+    chosen = names_or_ids(run, victims)
     with progress_display(quiet=quiet) as progress:
         found = network_epsilon(
             run, victims=chosen or None, observers=[*observers, *coalitions] or None, progress=progress

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -57,6 +58,14 @@ class Number(click.FloatRange):
 def is_id(text: str) -> bool:
     """Return whether text is a whole number that a node or an item may have as its id."""
     return text.isascii() and text.isdecimal() and len(text) < 10
+
+
+def names_or_ids(run: Path, users: Sequence[str]) -> list[int | str]:
+    """Return users of a run as names in the data, or as node ids if the data have no names."""
+    from gossiprec.runs import open_run
+
+    named = bool(open_run(run).users)
+    return [int(user) if not named and is_id(user) else user for user in users]
 
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
