@@ -4,7 +4,7 @@ Decision: ``counterfactual``, ``influence``, ``unlearn``, ``observe``, ``epsilon
 with a run, a change and a source. It refuses a run that this code cannot repeat, with one message for all commands. It
 changes the scenario, in which the run's changes from Python are written. The source makes the result:
 
-- from scratch (:func:`from_scratch`, :func:`temporary_runs`): the scenario runs again;
+- from scratch (:func:`temporary_runs`): the scenario runs again;
 - from versions (:func:`from_versions`): models are read from those that the run has stored, in place of training;
 - from contacts (:func:`from_contacts`): only the schedule is made again, which says who sends what to whom and when.
 
@@ -114,15 +114,6 @@ def without_observers(scenario: Scenario) -> Scenario:
     return with_resources(scenario, shards=1).with_(observers=())
 
 
-def from_scratch(folder: Path, options: RunOptions) -> Callable[[Scenario], LiveRun]:
-    """Return the source of a run in a new folder, without checkpoints."""
-
-    def start(scenario: Scenario) -> LiveRun:
-        return LiveRun.begin(_without_checkpoints(scenario), folder, options)
-
-    return start
-
-
 def from_versions(
     run: Run, folder: Path, options: RunOptions, *, stored: bool | None
 ) -> Callable[[Scenario], LiveRun]:
@@ -155,8 +146,8 @@ def temporary_runs(progress: Progress | None) -> Iterator[Callable[[Scenario], L
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gossiprec-")))
 
         def start(scenario: Scenario) -> LiveRun:
-            run = from_scratch(folder / str(next(numbers)), options)(scenario)
-            return stack.enter_context(run)
+            path = folder / str(next(numbers))
+            return stack.enter_context(LiveRun.begin(_without_checkpoints(scenario), path, options))
 
         yield start
 

@@ -117,7 +117,7 @@ class LiveRun(AbstractContextManager["LiveRun"]):
 
     def __iter__(self) -> Iterator[Report]:
         """Yield each report that is left."""
-        while self.report is None or not self.report.last:
+        while not self._is_last:
             yield self.step()
 
     @property
@@ -129,6 +129,11 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     def time(self) -> float:
         """Virtual time: of the last report or pause, or 0."""
         return max(self._paused, self._report_time)
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the last report has been made."""
+        return self.report is not None and self.report.last
 
     @property
     def _report_time(self) -> float:
@@ -152,8 +157,6 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             As in :func:`gossiprec.simulate`.
         """
         self._check_open()
-        if self.report and self.report.last:
-            raise LogError(f"{self.path} has made its last report, at time {self.time:g}; call finish()")
         self._advance()
         return self._show_report()
 
@@ -182,9 +185,9 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         """
         if math.isnan(time):
             raise ScenarioError(f"until: found {time}; expected a virtual time, such as 20.0")
-        self._check_open()
+        self._check_open(or_last=True)
         found: list[Report] = []
-        while self._report_time < time and not (self.report and self.report.last):
+        while self._report_time < time and not self._is_last:
             found.append(self.step())
         return found
 
@@ -216,9 +219,9 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         schedule, found = self._known_schedule(), list[Report]()
         if math.isnan(time):
             raise ScenarioError(f"pause: found {time}; expected a virtual time, such as 20.5")
-        self._check_open()
+        self._check_open(or_last=True)
         schedule.pause_at = time
-        while self.time < time and not (self.report and self.report.last):
+        while self.time < time and not self._is_last:
             before = self.report
             self._advance()
             if self.report is before:
@@ -272,7 +275,7 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             most = prepared.protocol.n_nodes - 1
             raise ScenarioError(f"model: found node {node}; expected a node id from 0 to {most}")
         if prepared.shard is not None:
-            self._check_open()
+            self._check_open(or_last=True)
             if self.report is None:
                 raise ScenarioError("model: the other shards have not begun; call step() first")
         return _blocks(prepared.layout, self._active.model(node))
@@ -305,10 +308,6 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             If the run has ended, or has made its last report.
         """
         self._check_open()
-        if self.report and self.report.last:
-            raise LogError(
-                f"{self.path} has made its last report, so nothing would follow a change; call finish()"
-            )
         if self._paused > self._report_time:
             raise ScenarioError(
                 f"change: found a pause at time {self.time:g}; expected a report, after which changes hold; call step()"
@@ -358,7 +357,10 @@ class LiveRun(AbstractContextManager["LiveRun"]):
                 self._ended = self._ended or open_run(self.path)
         return self._ended
 
-    def _check_open(self) -> None:
+    def _check_open(self, *, or_last: bool = False) -> None:
+        """Refuse a run that has ended or, without `or_last`, has made its last report."""
+        if self._is_last and self._ended is None and not or_last:
+            raise LogError(f"{self.path} has made its last report, at time {self.time:g}; call finish()")
         if self._ended is not None:
             status = self._ended.status
             resume = f", or continue it: gossiprec resume {quote(str(self.path))}"
