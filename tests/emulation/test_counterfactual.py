@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gossiprec import counterfactual
-from gossiprec.base.errors import DataError, LogError
+from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
@@ -163,24 +162,6 @@ def test_users_who_do_not_exist_and_all_users_are_refused(short, without, words)
     with pytest.raises(DataError, match=words):
         counterfactual(short, without)
     assert not list(short.parent.glob("run-*"))
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"status": "interrupted"}, "status interrupted; expected a complete run; .*gossiprec resume"),
-        ({"code": "0" * 16}, "a run of other code .0000.*run it again"),
-    ],
-)
-def test_runs_that_would_not_be_repeated_are_refused(short, tmp_path, changed, words):
-    manifest = json.loads((short / "manifest.json").read_text())
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for file in short.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, **changed}))
-    with pytest.raises(LogError, match=words):
-        counterfactual(folder, [1])
 
 
 def test_many_users_are_named_by_a_hash(tmp_path):
