@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from shlex import quote
@@ -89,22 +88,18 @@ class ContactTape:
         )
 
 
-class TapeVisitor(ABC):
+class TapeVisitor:
     """The reader of a tape: it is called with each step, in the order in which they happened."""
 
-    @abstractmethod
     def update(self, node: int, number: int) -> None:
         """Note local update `number` of the run, of a node with samples."""
 
-    @abstractmethod
     def push(self, node: int, number: int) -> None:
         """Note that a node sends push `number` of the run."""
 
-    @abstractmethod
     def deliver(self, node: int, number: int, operation: Op) -> None:
         """Note that a node receives a push and merges it by an operation, or ignores it (``Op.NOTHING``)."""
 
-    @abstractmethod
     def end(self, number: int) -> None:
         """Note that no message of a push is left."""
 
@@ -306,20 +301,12 @@ def replay_linear(tape: ContactTape, weights: F64) -> LinearReplay:
     """Return the pushes of a run in which merges are means, given the weight of each node's models."""
     replay = _WeightedReplay(tape, weights)
     replay_tape(tape, replay)
-    own = [[count for count in samples if count] for samples in tape.samples]
-    owner, order = np.array(replay.owner, np.int64), np.array(replay.order, np.int64)
-    return LinearReplay(
-        owner,
-        order,
-        np.array(
-            [own[node][number] for node, number in zip(replay.owner, replay.order, strict=True)], np.int64
-        ),
-        replay.before,
-        np.array(replay.pushes).reshape(len(replay.pushes), len(owner)),
-        np.array(replay.sender, np.int64),
-        np.array(replay.sent_updates, np.int64),
-        replay.deliveries,
-    )
+    counts = [[count for count in samples if count] for samples in tape.samples]
+    updates = [(node, order, counts[node][order]) for node, order in replay.updates]
+    owner, order, samples = np.array(updates, np.int64).reshape(-1, 3).T
+    sender, sent_updates = np.array(replay.sent, np.int64).reshape(-1, 2).T
+    pushes = np.array(replay.pushes).reshape(len(replay.pushes), len(updates))
+    return LinearReplay(owner, order, samples, replay.before, pushes, sender, sent_updates, replay.deliveries)
 
 
 class _WeightedReplay(TapeVisitor):
@@ -334,31 +321,27 @@ class _WeightedReplay(TapeVisitor):
         self._mass = [0.0] * n_nodes  # of the models that a node has pooled since its last push
         self._taken = [0] * n_nodes
         self.before = np.zeros((n_trained, n_trained))
-        self.owner: list[int] = []
-        self.order: list[int] = []
+        self.updates: list[tuple[int, int]] = []  # the node of each, and its number among those of the node
         self.pushes: list[F64] = []
-        self.sender: list[int] = []
-        self.sent_updates: list[int] = []
+        self.sent: list[tuple[int, int]] = []  # the sender of each push, and the number of its updates before
         self.deliveries = [list[int]() for _ in range(n_nodes)]
 
     def update(self, node: int, number: int) -> None:
         self.before[number] = self._models[node]
-        self.owner.append(node)
-        self.order.append(self._taken[node])
+        self.updates.append((node, self._taken[node]))
         self._models[node, number] = 1.0
         self._taken[node] += 1
 
     def push(self, node: int, number: int) -> None:
         self._mass[node] = 0.0
         self.pushes.append(self._models[node].copy())
-        self.sender.append(node)
-        self.sent_updates.append(self._taken[node])
+        self.sent.append((node, self._taken[node]))
 
     def deliver(self, node: int, number: int, operation: Op) -> None:
         self.deliveries[node].append(number)
         if operation is Op.NOTHING:
             return
-        keep, weight = 0.0, self._weights[self.sender[number]]
+        keep, weight = 0.0, self._weights[self.sent[number][0]]
         if operation is not Op.ADOPT:
             own = 0.0 if operation is Op.POOL else self._weights[node]
             if operation is not Op.BLEND:
@@ -366,9 +349,6 @@ class _WeightedReplay(TapeVisitor):
                 self._mass[node] += weight
             keep = own / (own + weight) if weight > 0 else 1.0
         self._models[node] = keep * self._models[node] + (1 - keep) * self.pushes[number]
-
-    def end(self, number: int) -> None:
-        """Keep the push, which is part of the view of its receivers."""
 
 
 class ReplayedRound(NamedTuple):

@@ -186,9 +186,6 @@ class _WeighedMerges(TapeVisitor):
         self._follows = follows.tolist()
         self._sender: dict[int, int] = {}
 
-    def update(self, node: int, number: int) -> None:
-        """Ignore local updates."""
-
     def push(self, node: int, number: int) -> None:
         self._sender[number] = node
 
