@@ -27,7 +27,8 @@ from analysis.papers.figures import (
     SeedLine,
     drawable_figures,
     method_curves,
-    sweep_series,
+    seed_line,
+    setting_figure,
     table_curves,
 )
 from analysis.papers.item_vectors import cosines_by_group, uniformity_tables
@@ -101,23 +102,25 @@ def _sensitivity(
     setting: str, title: str, label: str, methods: Mapping[float, str], attacked: Mapping[float, str]
 ) -> PaperFigure:
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        def over(column: str, own: Mapping[float, str]) -> SeedLine:
-            return sweep_series(PAPER, runs, setting, column, LAST, "rCL4FedRec", own)
+        def over(column: str, own: Mapping[float, str]) -> list[SeedLine]:
+            values = {
+                float(x): reported_score(PAPER, runs, experiment_name(setting, method), column, LAST)
+                for x, method in own.items()
+            }
+            return [seed_line("rCL4FedRec", values)]
 
-        found = {f"{column}, last epoch": [over(column, methods)] for column in PAPER.metrics}
-        if attacked:
-            found["ER@5 under A-hum, last epoch"] = [over("er@5", attacked)]
-        return found
+        found = {f"{column}, last epoch": over(column, methods) for column in PAPER.metrics}
+        return {**found, "ER@5 under A-hum, last epoch": over("er@5", attacked)} if attacked else found
 
-    return PaperFigure(
+    return setting_figure(
         f"{title}: rCL4FedRec at the last epoch, {setting}.",
         setting,
         (*methods.values(), *attacked.values()),
-        tuple(method for method in methods.values() if method != "rcl4fedrec"),
         panels,
         Axis(label, (0.0, None)),
         Axis("%"),
         {"n_columns": 3},
+        drawn=("rcl4fedrec", *attacked.values()),
     )
 
 
@@ -129,11 +132,10 @@ def _uniformity(setting: str) -> PaperFigure:
             row: list(_cosine_lines(runs, experiment_name(setting, method))) for row, method in rows.items()
         }
 
-    return PaperFigure(
+    return setting_figure(
         f"Item vectors at the end: cosines of pairs, first seed, {setting}. A peak at 1 is a narrow cone.",
         setting,
-        tuple(rows.values()),
-        tuple(rows.values()),
+        rows.values(),
         panels,
         Axis("cosine of two items", (-1.0, 1.0)),
         Axis("density"),

@@ -17,10 +17,10 @@ from analysis.papers import comparison
 from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridRow
 from analysis.papers.figures import (
-    LeakageFigure,
     PaperFigure,
-    SweepFigures,
     drawable_figures,
+    leakage_figure,
+    sweep_figure,
     table_curves,
     with_levels,
 )
@@ -81,22 +81,6 @@ def _budget(epsilon: float) -> str:
     return "no noise" if epsilon == inf else f"epsilon {epsilon:g}"
 
 
-WORDS = {
-    "clusters": "number of clusters",
-    "share": "R: fraction of the items from which semi-hard negatives are drawn (%)",
-    "semi-hard": "T: semi-hard negatives",
-    "local": "K: local negatives",
-    "epsilon": "epsilon of an uploaded vector",
-    "spread": "weight of the term that spreads items out",
-}
-LEAKS = {
-    "re-identified": ("re-identified", "guessing"),
-    "own vector first": ("own vector first", "first, guessing"),
-    "own vector first, means": ("of means", "first, guessing"),
-    "CDA": ("CDA", "CDA, guessing"),
-    "CDA, means": ("CDA of means", "CDA, guessing"),
-}
-"""The number shown in each panel, and its value for guessing."""
 NO_NOISE = "no noise"
 
 
@@ -112,15 +96,16 @@ def paper_figures() -> dict[str, PaperFigure]:
     for option, methods in {**SWEEPS, "epsilon": epsilon}.items():
         found[f"{option}-beauty"] = _sweep(option, WHOLE, methods)
     found["spread-beauty"] = _sweep("spread", "GRU4Rec+BIL", SPREAD)
-    levels, look = {NO_NOISE: "no-noise"}, {"n_columns": 3, "order": [WHOLE, NO_NOISE, "guessing"]}
-    found["leaks-beauty"] = LeakageFigure(
-        LEAKAGE, LEAKS, {WHOLE: epsilon}, levels, lambda column: "guessing"
-    ).make_figure(
+    found["leaks-beauty"] = leakage_figure(
+        PAPER,
         "beauty",
         "Leakage of uploaded vectors over epsilon, beauty: re-identified users, by last vectors and by means over all "
         "uploads, and similar users (CDA); for comparison without noise, and guessing.",
-        WORDS["epsilon"],
-        look,
+        STUDY.plan["labels"]["epsilon"],
+        {WHOLE: epsilon},
+        levels={NO_NOISE: "no-noise"},
+        reference=lambda column: "guessing",
+        look={"n_columns": 3, "order": [WHOLE, NO_NOISE, "guessing"]},
     )
     return drawable_figures(found, STUDY.experiments)
 
@@ -141,17 +126,9 @@ def _of_model(setting: str, model: str) -> PaperFigure:
 
 def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
     """Return utility over the values of an option, at the last round and at the best report."""
-    drawn = [*TABLE_ROWS["table2"].values(), *TABLE_ROWS["ablations"].values()]
-    caption = f"{name} over the {WORDS[option]}, beauty; for comparison orders without training."
-    return SweepFigures(PAPER, UTILITY, drawn).make_figure("beauty", caption, WORDS[option], {name: methods})
-
-
-_PRICE = (
-    "Each federated row at its best validation report, next to the centralised row of the same model at its own best "
-    "report. *Kept*: federated divided by centralised, in percent, here and as published; with several seeds, seed by "
-    "seed. Centralised NCF is an MLP with cross-entropy; in the federated rows it is two towers. A row whose best "
-    "report is its last may not have converged."
-)
+    words = STUDY.plan["labels"][option]
+    caption = f"{name} over the {words}, beauty; for comparison orders without training."
+    return sweep_figure(PAPER, "beauty", caption, words, {name: methods}, columns=UTILITY)
 
 
 def timing_group(experiment: str) -> str:
@@ -166,8 +143,9 @@ def timing_group(experiment: str) -> str:
 
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the sections between figures and times."""
+    about = STUDY.plan["report"]["price"]
     yield from PRICE.tables(
-        runs, UTILITY, title="Comparison with centralised training", name="central", about=_PRICE
+        runs, UTILITY, title="Comparison with centralised training", name="central", about=about
     )
     rows = {setting: _leakage_rows(runs, setting) for setting in SETTINGS}
     titles = ("method", *UTILITY, *LEAKAGE.columns)

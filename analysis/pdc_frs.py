@@ -14,7 +14,7 @@ from pathlib import Path
 from analysis.papers import comparison
 from analysis.papers.comparison import LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridRow
-from analysis.papers.figures import LeakageFigure, PaperFigure, SweepFigures, drawable_figures, table_curves
+from analysis.papers.figures import PaperFigure, drawable_figures, leakage_figure, sweep_figure, table_curves
 from analysis.papers.report import PaperReport, format_mean, setting_tables, summary_cells
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import Runs
@@ -22,7 +22,6 @@ from analysis.papers.verdict import Runs
 STUDY = PaperStudyFile(Path(__file__).with_name("pdc_frs") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
 SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
-ROWS = TABLE_ROWS["table1"]
 WEIGHTS: dict[str, dict[float, str]] = ARMS["weights"]
 """Method by the paper's letter of an option and its value."""
 LEAKAGE = PAPER.leakage
@@ -34,51 +33,37 @@ def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:
     return found
 
 
-WORDS = {
-    "epsilon": "budget of a contributed item",
-    "alpha": "items with soft labels",
-    "lambda": "weight of the users' contrastive loss",
-    "beta": "weight of the items' contrastive loss",
-}
-LEAKS = {
-    "kept": ("kept", ""),
-    "CDA, contributed sets": ("CDA, contributed", "CDA, guessing"),
-    "CDA, auxiliary model": ("CDA, auxiliary", "CDA, guessing"),
-    "MIA (AUC), contributed sets": ("MIA, contributed", "MIA, popularity"),
-    "MIA (AUC), auxiliary model": ("MIA, auxiliary", "MIA, popularity"),
-}
-"""The number shown in each panel, and its value without the contribution."""
-
-
 @cache
 def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
     found: dict[str, PaperFigure] = {}
-    sweeps = SweepFigures(PAPER, tuple(PAPER.metrics), ROWS.values(), {"FedNCF": "fedncf"})
     for setting in SETTINGS:
         by_epsilon = methods_by_epsilon(setting)
-        found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_table(setting))
-        options = {"epsilon": by_epsilon, **{letter: {"PDC-FRS": own} for letter, own in WEIGHTS.items()}}
-        drawn = {
-            f"{option}-{setting}": sweeps.make_figure(
+        sweeps = {
+            f"{option}-{setting}": sweep_figure(
+                PAPER,
                 setting,
-                f"PDC-FRS over {option}, the {WORDS[option]}, {setting}; also FedNCF, and orders without training.",
+                f"PDC-FRS over {option}, the {words}, {setting}; also FedNCF, and orders without training.",
                 option,
-                lines,
+                by_epsilon if option == "epsilon" else {"PDC-FRS": WEIGHTS[option]},
+                columns=tuple(PAPER.metrics),
+                levels={"FedNCF": "fedncf"},
             )
-            for option, lines in options.items()
+            for option, words in STUDY.plan["labels"].items()
         }
-        found[f"epsilon-{setting}"] = drawn.pop(f"epsilon-{setting}")
-        found[f"leaks-{setting}"] = LeakageFigure(
-            LEAKAGE, LEAKS, by_epsilon, reference=lambda column: column.partition(", ")[2]
-        ).make_figure(
+        found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_table(setting))
+        found[f"epsilon-{setting}"] = sweeps.pop(f"epsilon-{setting}")
+        found[f"leaks-{setting}"] = leakage_figure(
+            PAPER,
             setting,
             f"Leakage of contributed data and of the auxiliary model over epsilon, {setting}: communities (CDA) and "
             "items of users (MIA); for comparison the values without them, by guessing or popularity.",
             "epsilon",
-            {"n_columns": 3},
+            by_epsilon,
+            reference=lambda column: column.partition(", ")[2],
+            look={"n_columns": 3},
         )
-        found |= drawn
+        found |= sweeps
     return drawable_figures(found, STUDY.experiments)
 
 

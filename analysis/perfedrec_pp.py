@@ -29,10 +29,11 @@ from analysis.papers.document import DocumentBlock, GridColumn, GridRow
 from analysis.papers.figures import (
     PaperFigure,
     SeedLine,
-    SweepFigures,
     drawable_figures,
     method_curves,
     seed_line,
+    setting_figure,
+    sweep_figure,
     table_curves,
     tick_whole_epochs,
     with_levels,
@@ -83,18 +84,10 @@ def federated_rows(setting: str) -> Iterator[FederatedRow]:
 PRICE = FederationPrice(PAPER, federated_rows)
 
 
-WORDS = {
-    "noise": "scale of the Laplace noise that clients add",
-    "pretraining": "epochs of pre-training",
-    "clusters": "number of clusters",
-}
-
-
 @cache
 def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name, setting by setting."""
     found: dict[str, PaperFigure] = {}
-    sweeps = SweepFigures(PAPER, tuple(PAPER.metrics), TABLE_ROWS[PAPER.main].values())
     for setting in SETTINGS:
         found[f"table4-{setting}"] = _federated(setting)
         found[f"central-{setting}"] = replace(
@@ -103,9 +96,10 @@ def paper_figures() -> dict[str, PaperFigure]:
         )
         found[f"table5-{setting}"] = table_curves(PAPER, setting, "table5")
         for option, methods in SWEEPS.items():
-            caption = f"{WHOLE} over the {WORDS[option]}, {setting}; for comparison orders without training."
-            found[f"{option}-{setting}"] = sweeps.make_figure(
-                setting, caption, WORDS[option], {WHOLE: methods}
+            words = STUDY.plan["labels"][option]
+            caption = f"{WHOLE} over the {words}, {setting}; for comparison orders without training."
+            found[f"{option}-{setting}"] = sweep_figure(
+                PAPER, setting, caption, words, {WHOLE: methods}, columns=tuple(PAPER.metrics)
             )
         found[f"views-{setting}"] = _views(setting)
         found[f"deciles-{setting}"] = _deciles(setting)
@@ -141,7 +135,7 @@ def _views(setting: str) -> PaperFigure:
         PAPER.metrics,
         Axis("%"),
     )
-    return replace(drawing, own=(VIEWS["mix"],))
+    return replace(drawing, needed=(experiment_name(setting, VIEWS["mix"]),))
 
 
 def _deciles(setting: str) -> PaperFigure:
@@ -160,16 +154,16 @@ def _deciles(setting: str) -> PaperFigure:
             ]
         return found
 
-    return PaperFigure(
+    return setting_figure(
         f"Recall@20 by group of users, the least active first, {setting}: a mix of local, cluster and global model, "
         "only the global model, and the gain of the mix.",
         setting,
         (MIX, GLOBAL_ONLY),
-        (GLOBAL_ONLY,),
         panels,
         Axis("group"),
         Axis("%"),
         {"dress": _below_zero},
+        drawn=(MIX,),
     )
 
 
@@ -185,11 +179,6 @@ def _below_zero(axes: Axes) -> None:
 LOOK_KEYS = {LAST: "last", BEST: "validated"}
 """Key of each reporting point in summaries."""
 MIX, GLOBAL_ONLY = FEDERATED[WHOLE], ABLATIONS[GLOBAL]
-_ABOUT = (
-    "Users in groups by the number of their training interactions, the least active first: Recall@20 of the mixes of "
-    "local, cluster and global model, of only the global model (another run with the same seed, trained in the same "
-    "way), and the difference, at the last epoch and at the best epoch of each run."
-)
 
 
 def count_groups(runs: Runs, setting: str) -> int:
@@ -246,7 +235,9 @@ def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
         setting: [_row(runs, setting, group) for group in range(count_groups(runs, setting))]
         for setting in SETTINGS
     }
-    yield from setting_tables("Users who gain from personal models", "deciles", _ABOUT, titles, rows, 2)
+    yield from setting_tables(
+        "Users who gain from personal models", "deciles", STUDY.plan["report"]["activity"], titles, rows, 2
+    )
 
 
 def _row(runs: Runs, setting: str, group: int) -> GridRow:
@@ -257,13 +248,6 @@ def _row(runs: Runs, setting: str, group: int) -> GridRow:
         ]
         fields.append(format_mean(group_gain(runs, setting, group, look)))
     return fields
-
-
-_PRICE = (
-    "Each federated row at its best validation epoch, next to the centralised row with the model of its clients at its "
-    "own best epoch. *Kept*: federated divided by centralised, in percent, here and as published; with several seeds, "
-    "seed by seed. A row whose best epoch is its last may not have converged."
-)
 
 
 def _spread(runs: Runs, setting: str) -> Evidence:
@@ -304,7 +288,8 @@ CLAIMS = {
 
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the sections between figures and times."""
-    yield from PRICE.tables(runs, PAPER.metrics, title="The price of federation", name="price", about=_PRICE)
+    about = STUDY.plan["report"]["price"]
+    yield from PRICE.tables(runs, PAPER.metrics, title="The price of federation", name="price", about=about)
     yield from uniformity_tables(PAPER, FEDERATED, runs)
     yield from activity_tables(runs)
 

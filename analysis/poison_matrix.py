@@ -15,7 +15,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -29,6 +28,7 @@ from analysis.papers.document import (
     ParagraphBlock,
     make_grid,
 )
+from analysis.papers.figures import draw_heat_map
 from analysis.papers.report import (
     DASH,
     INTERVALS,
@@ -319,21 +319,15 @@ def _draw_cells(
     axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str], *, is_first: bool
 ) -> None:
     """Draw one panel of the heat map with its rules, the first one also with its attacks."""
-    shown = np.ma.masked_invalid(np.clip(values, 0, 100))
-    axes.imshow(shown, cmap=mpl.colormaps["Oranges"], vmin=0, vmax=120, aspect="auto")
-    for (row, column), value in np.ndenumerate(values):
-        text = f"{value:.0f}".replace("-0", "0") if np.isfinite(value) else DASH
-        colour = "white" if value > 75 else "black"
-        axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=LABEL_PT - 1.5)
+    blank, size = [DASH] * len(values), LABEL_PT - 1.5
+    draw_heat_map(axes, values, blank, colours="Oranges", white_above=75, fontsize=size)
     axes.set_xticks(range(len(rules)), rules, rotation=60, ha="left", rotation_mode="anchor")
     labels = [LABELS.get(attack, attack.removeprefix(DEMOTE)) if is_first else "" for attack in attacks]
     axes.set_yticks(range(len(values)), labels)
-    axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
+    axes.tick_params(pad=2)
     untargeted = sum(not attack.startswith(UNTARGETED) for attack in attacks) - 0.5
     for line in (0.5, untargeted):
         axes.axhline(line, color="black", linewidth=0.8)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
 
 
 NUMBERS = ("recall@20", "er@20", *(f"recall@20[activity={decile}]" for decile in DECILES))

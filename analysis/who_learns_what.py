@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,6 +26,7 @@ from analysis.papers.document import (
     ParagraphBlock,
     make_grid,
 )
+from analysis.papers.figures import draw_heat_map
 from analysis.papers.report import (
     DASH,
     INTERVALS,
@@ -241,16 +241,14 @@ def draw_map(runs: Runs) -> Figure:
 
 def _draw_cells(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs) -> None:
     """Draw the heat map with its row and column labels."""
-    shares = np.full((len(lines), len(INSTRUMENTS)), np.nan)
-    for row, (_, name) in enumerate(lines):
-        for column, title in enumerate(INSTRUMENTS):
-            values = leak(runs, name, title, "share") if name else {}
-            shares[row, column] = 100 * mean(values) if values else np.nan
-    axes.imshow(np.ma.masked_invalid(shares), cmap=mpl.colormaps["Blues"], vmin=0, vmax=120, aspect="auto")
-    for (row, column), share in np.ndenumerate(shares):
-        is_row = lines[row][1] is not None
-        text = f"{share:.0f}" if np.isfinite(share) else DASH if is_row else ""
-        axes.text(column, row, text, ha="center", va="center", color="white" if share > 65 else "black")
+    shares = np.array(
+        [
+            [100 * mean(leak(runs, name, title, "share") if name else {}) for title in INSTRUMENTS]
+            for _, name in lines
+        ]
+    )
+    blank = ["" if name is None else DASH for _, name in lines]
+    draw_heat_map(axes, shares, blank, colours="Blues", white_above=65)
     for row, (label, name) in enumerate(lines):
         weight = "bold" if name is None else "normal"
         at = -_LABEL_IN + 0.08 if name is None else -_LABEL_IN + 0.2
@@ -260,10 +258,8 @@ def _draw_cells(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs)
             fontweight=weight,
         )
     axes.set_xticks(range(len(INSTRUMENTS)), [_short(title) for title in INSTRUMENTS], rotation=60, ha="left")
-    axes.tick_params(length=0, labeltop=True, labelbottom=False, labelleft=False, pad=1)
+    axes.tick_params(labelleft=False, pad=1)
     axes.set_ylim(len(lines) - 0.5, -0.5)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
 
 
 def _short(title: str) -> str:

@@ -9,41 +9,22 @@ and leakage against utility), 6 (differential privacy), 7 (momentum).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 import analysis.cda_paper as ex
-from analysis.cda_paper import (
-    MOVIELENS,
-    MOVIELENS_LESS,
-    PROTOCOLS,
-    STUDY,
-    checkin_experiments,
-    dataset_name,
-    dp_experiment,
-    variant_experiments,
-)
+from analysis.cda_paper import MOVIELENS, MOVIELENS_LESS, PROTOCOLS, STUDY, checkin_experiments, dataset_name
 from analysis.cda_paper.measures import AttackNumber, RunNumber, report_cells, single_attack, utility_number
+from analysis.papers.figures import PaperFigure
 from analysis.papers.verdict import Runs
 from gossiprec.figures import style
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, to_percent_series
 from gossiprec.figures.attack_selection import accuracy_distribution, attack_curves
-from gossiprec.figures.figure_files import Cell, write_figure
-from gossiprec.figures.style import (
-    Axis,
-    Panel,
-    PanelLook,
-    Series,
-    draw_panels,
-    plot_dots,
-    plot_line,
-    plot_steps,
-)
+from gossiprec.figures.style import MAX_COLUMNS, Axis, Series, plot_dots, plot_line, plot_steps
 
 MOVIELENS_TABLES = tuple(f"table{place}" for place in range(4, 11))
 """Tables that ``movielens-tables`` selects, with the table of switches."""
@@ -72,61 +53,34 @@ class FigureLine:
     series: Callable[[Runs], Series]
 
 
-@dataclass(frozen=True)
-class CDAFigure:
-    """A figure of the paper: the lines of its panels, by their titles.
+def _figure(
+    caption: str,
+    lines: Mapping[str, Sequence[FigureLine]],
+    x: Axis,
+    y: Axis,
+    *,
+    random: Mapping[str, Sequence[AttackNumber]] | None = None,
+    also: tuple[str, ...] = (),
+    **look: Any,
+) -> PaperFigure:
+    """Return a figure of the paper, given the lines of its panels by their titles.
 
-    Attributes
-    ----------
-    random : mapping of str to list of AttackNumber
-        The attacks of which the random bound is marked, by panel; the first measured one is used.
-    also : tuple of str
-        Experiments with which it is compared.
-    look : mapping
-        Arguments of :class:`gossiprec.figures.style.PanelLook`.
+    `random` has the attacks of which the random bound is marked, by panel; the first measured one is used. `also` are
+    experiments with which the figure is compared, and `look` the arguments of
+    :class:`gossiprec.figures.style.PanelLook`.
     """
+    shown = [name for own in lines.values() for line in own for name in line.experiments]
 
-    caption: str
-    panels: Mapping[str, Sequence[FigureLine]]
-    x: Axis
-    y: Axis
-    random: Mapping[str, Sequence[AttackNumber]] = field(default_factory=dict)
-    also: tuple[str, ...] = ()
-    look: Mapping[str, Any] = field(default_factory=dict)
+    def panels(runs: Runs) -> dict[str, list[Series]]:
+        return {title: [line.series(runs) for line in own] for title, own in lines.items()}
 
-    @property
-    def experiments(self) -> tuple[str, ...]:
-        """The experiments that the figure shows or is compared with."""
-        shown = (name for lines in self.panels.values() for line in lines for name in line.experiments)
-        return tuple(dict.fromkeys((*shown, *self.also)))
-
-    def draw(self, runs: Runs, stem: Path) -> list[Path]:
-        """Draw the panels with runs; return the files written, or none if there are no runs."""
-        found = {title: [line.series(runs) for line in lines] for title, lines in self.panels.items()}
-        panels = [
-            Panel(title, known, self._guess(title, runs))
-            for title, series in found.items()
-            if (known := [one for one in series if len(one.x)])
-        ]
-        if not panels:
-            return []
-        rows: list[list[Cell]] = [
-            [panel.title, series.name, float(a), float(b)]
-            for panel in panels
-            for series in panel.series
-            for a, b in zip(series.x, series.y, strict=True)
-        ]
-        header = ("panel", "line", self.x.label, self.y.label)
-        return write_figure(
-            stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, look=PanelLook(**self.look))
-        )
-
-    def _guess(self, title: str, runs: Runs) -> list[float]:
-        bounds = (
-            attack.with_quantity("random_bound").mean_over_seeds(runs)
-            for attack in self.random.get(title, ())
-        )
+    def guess(runs: Runs, title: str) -> list[float]:
+        attacks = (random or {}).get(title, ())
+        bounds = [attack.with_quantity("random_bound").mean_over_seeds(runs) for attack in attacks]
         return [bound for bound in bounds if np.isfinite(bound)][:1]
+
+    look = {"line": plot_line, "n_columns": MAX_COLUMNS, **look}
+    return PaperFigure(caption, tuple(dict.fromkeys((*shown, *also))), panels, x, y, look, guess=guess)
 
 
 @cache
@@ -142,7 +96,7 @@ def leakage_settings() -> dict[str, LeakageSetting]:
 
 
 @cache
-def paper_figures() -> dict[str, CDAFigure]:
+def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name."""
     whole = {
         "MovieLens-100k, GMF": MOVIELENS,
@@ -176,11 +130,11 @@ def selectable_names() -> dict[str, tuple[str, ...]]:
             tables.setdefault(name, {}).update(dict.fromkeys(cell.measure.experiments))
     movielens = {
         name for table in MOVIELENS_TABLES for name in tables[table] if dataset_name(name) == "ml-100k"
-    } | set(variant_experiments().values())
+    } | set(ex.variant_experiments().values())
     return {
         **{name: tuple(serving) for name, serving in tables.items()},
         "movielens-tables": tuple(name for name in STUDY.experiments if name in movielens),
-        "switches": tuple(variant_experiments().values()),
+        "switches": tuple(ex.variant_experiments().values()),
         **{name: drawing.experiments for name, drawing in paper_figures().items()},
         **{
             data: tuple(name for name in STUDY.experiments if dataset_name(name) == data)
@@ -213,14 +167,16 @@ def _known(name: str, points: Iterable[Sequence[float]]) -> Series:
     return Series(name, [x for x, _ in known], [y for _, y in known])
 
 
-def _distributions(caption: str, attacks: Mapping[str, Mapping[str, AttackNumber]]) -> CDAFigure:
-    return CDAFigure(
+def _distributions(caption: str, attacks: Mapping[str, Mapping[str, AttackNumber]]) -> PaperFigure:
+    return _figure(
         caption,
         {title: [_spread(name, one) for name, one in own.items()] for title, own in attacks.items()},
         ACCURACY,
         AT_OR_BELOW,
-        {title: list(own.values()) for title, own in attacks.items()},
-        look={"line": plot_steps, "is_random_upright": True, "order": list(PROTOCOLS.values())},
+        random={title: list(own.values()) for title, own in attacks.items()},
+        line=plot_steps,
+        is_random_upright=True,
+        order=list(PROTOCOLS.values()),
     )
 
 
@@ -237,7 +193,7 @@ def _spread(name: str, attack: AttackNumber) -> FigureLine:
     return FigureLine(name, (attack.experiment,), series)
 
 
-def _leakage() -> CDAFigure:
+def _leakage() -> PaperFigure:
     panels, random = {}, {}
     for title, one in leakage_settings().items():
         both = {FULL: _attacks(one.full, one.k), LESS: _attacks(one.less, one.k)}
@@ -247,17 +203,20 @@ def _leakage() -> CDAFigure:
     def dress(axes: Axes) -> None:
         axes.set_xticks(range(len(PROTOCOLS)), [name.replace("-", "-\n") for name in PROTOCOLS.values()])
 
-    return CDAFigure(
+    return _figure(
         "Figure 4. Effect of Share less on leakage; Foursquare: the first 146 users, K = 5.",
         panels,
         Axis("", (-0.5, 2.5)),
         MAX_AAC,
-        random,
-        look={"line": plot_dots, "is_joined": False, "order": (FULL, LESS), "dress": dress},
+        random=random,
+        line=plot_dots,
+        is_joined=False,
+        order=(FULL, LESS),
+        dress=dress,
     )
 
 
-def _trade_off() -> CDAFigure:
+def _trade_off() -> PaperFigure:
     """Return utility against leakage, with an arrow from full models to Share less."""
     panels = {}
     for title, one in leakage_settings().items():
@@ -271,12 +230,14 @@ def _trade_off() -> CDAFigure:
             )
             for key, name in PROTOCOLS.items()
         ]
-    return CDAFigure(
+    return _figure(
         "Figure 5. Leakage against utility: from full models (filled) to Share less (open).",
         panels,
         Axis("utility (%), arrow: to Share less"),
         MAX_AAC,
-        look={"line": _arrow, "is_joined": False, "order": list(PROTOCOLS.values())},
+        line=_arrow,
+        is_joined=False,
+        order=list(PROTOCOLS.values()),
     )
 
 
@@ -289,34 +250,34 @@ def _arrow(axes: Axes, series: Series, look: style.LineStyle) -> None:
         axes.annotate("", xytext=(series.x[0], series.y[0]), xy=(x, y), arrowprops=arrow)
 
 
-def _privacy() -> CDAFigure:
+def _privacy() -> PaperFigure:
     panels, random = {}, {}
     for protocol in ("fedavg", "rand-gossip"):
-        points = [dp_experiment(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)]
+        points = [ex.dp_experiment(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)]
         random[PROTOCOLS[protocol]] = [single_attack(point) for point in points]
         panels[PROTOCOLS[protocol]] = [
             _line("Max AAC", [(place, single_attack(point)) for place, point in enumerate(points)]),
             _line("HR@20", [(place, utility_number(point)) for place, point in enumerate(points)]),
         ]
-    return CDAFigure(
+    return _figure(
         "Figure 6. DP-SGD: leakage and utility over the privacy budget, MovieLens-100k, GMF.",
         panels,
         Axis("epsilon (∞: no noise, no clipping)", (-0.3, len(EPSILON_LABELS) - 0.7)),
         Axis("%"),
-        random,
+        random=random,
         also=(ex.ML_FEDAVG_LESS, ex.ML_RAND_LESS),
-        look={"dress": lambda axes: axes.set_xticks(range(len(EPSILON_LABELS)), EPSILON_LABELS)},
+        dress=lambda axes: axes.set_xticks(range(len(EPSILON_LABELS)), EPSILON_LABELS),
     )
 
 
-def _momentum() -> CDAFigure:
+def _momentum() -> PaperFigure:
     observers = {
         "FedAvg, coordinator": single_attack(ex.ML_FEDAVG),
         "Rand-Gossip, single": single_attack(ex.ML_RAND),
         "Rand-Gossip, 20 % colluders": AttackNumber(ex.ML_RAND, "coalition-20%"),
     }
     betas = (0.0, 0.5, 0.9, 0.99)
-    return CDAFigure(
+    return _figure(
         "Figure 7. Momentum: average attack accuracy over rounds, MovieLens-100k, GMF.",
         {
             title: [_curve(own.experiment, own.observer, beta) for beta in betas]
@@ -324,8 +285,8 @@ def _momentum() -> CDAFigure:
         },
         Axis("round"),
         Axis("AAC (%)"),
-        {title: [own] for title, own in observers.items()},
-        look={"line": plot_line, "dress": lambda axes: axes.set_xlim(left=0)},
+        random={title: [own] for title, own in observers.items()},
+        dress=lambda axes: axes.set_xlim(left=0),
     )
 
 

@@ -153,11 +153,15 @@ class SummaryColumns:
         The key of each column's number in a summary, with dots.
     digits : mapping of str to int
         Number of decimals of a column, if it is not four.
+    shown : mapping of str to (str, str)
+        The column in each panel of a figure, and the column of its reference, such as the value for guessing; the
+        latter is empty if there is none.
     """
 
     about: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
     digits: Mapping[str, int] = field(default_factory=dict)
+    shown: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def values_by_seed(self, runs: Runs, experiment: str, column: str) -> PerSeed:
         """Return the number of a column, by seed, for runs that report it."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -15,7 +18,6 @@ from analysis.papers.comparison import (
     LAST,
     LEVELS,
     Comparison,
-    SummaryColumns,
     baseline_score,
     experiment_name,
     metric_by_epoch_and_seed,
@@ -23,6 +25,7 @@ from analysis.papers.comparison import (
     table_title,
 )
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, mean
+from gossiprec.base.arrays import F64
 from gossiprec.figures import style
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.style import Axis, Panel, PanelLook, Series, draw_panels
@@ -45,12 +48,6 @@ class SeedLine(Series):
     high: Sequence[float] = ()
     kind: str = ""
 
-    def rows(self, panel: str) -> Iterator[list[Cell]]:
-        """Yield its points as rows of the csv file."""
-        for place, (x, y) in enumerate(zip(self.x, self.y, strict=True)):
-            ends = (self.low[place], self.high[place]) if self.low else (None, None)
-            yield [panel, self.name, self.kind, float(x), float(y), *ends]
-
 
 @dataclass(frozen=True)
 class PaperFigure:
@@ -59,46 +56,77 @@ class PaperFigure:
     Attributes
     ----------
     caption : str
-    setting : str
-    methods : tuple of str
-        Methods that it shows.
-    own : tuple of str
-        The methods that no other figure shows: without a run of one of these it is not drawn.
+    experiments : tuple of str
+        The experiments that it shows, or is compared with.
     panels : callable
-        Maps runs to titles of panels, each with its lines.
+        Maps runs to titles of panels, each with its lines: all of them with intervals and kinds, or none.
     x, y : Axis
     look : mapping
         Arguments of :class:`gossiprec.figures.style.PanelLook`.
+    setting : str
+    needed : tuple of str
+        If there are any, the figure is not drawn without a run of one of these experiments.
+    guess : callable, optional
+        Maps runs and the title of a panel to its values by guessing.
     """
 
     caption: str
-    setting: str
-    methods: tuple[str, ...]
-    own: tuple[str, ...]
-    panels: Callable[[Runs], Mapping[str, Sequence[SeedLine]]]
+    experiments: tuple[str, ...]
+    panels: Callable[[Runs], Mapping[str, Sequence[Series]]]
     x: Axis
     y: Axis
     look: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def experiments(self) -> tuple[str, ...]:
-        """The experiments that it shows."""
-        return tuple(dict.fromkeys(experiment_name(self.setting, method) for method in self.methods))
+    setting: str = ""
+    needed: tuple[str, ...] = ()
+    guess: Callable[[Runs, str], Sequence[float]] = lambda runs, title: ()
 
     def draw(self, runs: Runs, stem: Path) -> list[Path]:
         """Draw the panels with runs; return the files written, or none if there are no runs."""
-        if not any(experiment_name(self.setting, method) in runs for method in self.own):
+        if self.needed and not any(name in runs for name in self.needed):
             return []
         found = {title: [one for one in lines if len(one.x)] for title, lines in self.panels(runs).items()}
-        panels = [Panel(title, lines) for title, lines in found.items() if any(not one.kind for one in lines)]
+        panels = [
+            Panel(title, lines, self.guess(runs, title))
+            for title, lines in found.items()
+            if any(not (isinstance(one, SeedLine) and one.kind) for one in lines)
+        ]
         if not panels:
             return []
-        rows = [row for title, lines in found.items() for one in lines for row in one.rows(title)]
-        header = ("panel", "line", "kind", self.x.label, self.y.label or "value", "low", "high")
-        look = {"line": plot_with_band, "n_columns": 2, **self.look}
-        return write_figure(
-            stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, look=PanelLook(**look))
-        )
+        header = ["panel", "line", self.x.label, self.y.label or "value"]
+        if isinstance(panels[0].series[0], SeedLine):
+            header = [*header[:2], "kind", *header[2:], "low", "high"]
+        rows = [row for title, lines in found.items() for one in lines for row in _points(title, one)]
+        look = PanelLook(**{"line": plot_with_band, "n_columns": 2, **self.look})
+        return write_figure(stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, look=look))
+
+
+def _points(panel: str, line: Series) -> Iterator[list[Cell]]:
+    """Yield the points of a line as rows of the csv file."""
+    for place, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
+        if isinstance(line, SeedLine):
+            ends = (line.low[place], line.high[place]) if line.low else (None, None)
+            yield [panel, line.name, line.kind, float(x), float(y), *ends]
+        else:
+            yield [panel, line.name, float(x), float(y)]
+
+
+Panels = Callable[[Runs], Mapping[str, Sequence[SeedLine]]]
+
+
+def setting_figure(
+    caption: str,
+    setting: str,
+    methods: Iterable[str],
+    panels: Panels,
+    x: Axis,
+    y: Axis,
+    look: Mapping[str, Any],
+    drawn: Collection[str] = (),
+) -> PaperFigure:
+    """Return the figure of methods in a setting; it needs a method that is not among those `drawn` elsewhere."""
+    names = {method: experiment_name(setting, method) for method in methods}
+    needed = tuple(name for method, name in names.items() if method not in drawn)
+    return PaperFigure(caption, tuple(names.values()), panels, x, y, look, setting, needed)
 
 
 def plot_with_band(axes: Axes, series: Series, look: style.LineStyle) -> None:
@@ -132,14 +160,7 @@ def seed_line(name: str, points: Mapping[float, PerSeed], factor: float = 100.0)
 EPOCH = Axis("epoch")
 
 
-class DrawableFigure(Protocol):
-    """A figure that is drawn from runs."""
-
-    def draw(self, runs: Runs, stem: Path) -> list[Path]:
-        """Draw the panels with runs; return the files written, or none if there are no runs."""
-
-
-def draw_figures(drawings: Mapping[str, DrawableFigure], runs: Runs, folder: Path) -> dict[str, list[Path]]:
+def draw_figures(drawings: Mapping[str, PaperFigure], runs: Runs, folder: Path) -> dict[str, list[Path]]:
     """Draw every figure for which there are runs; return the files of each."""
     found = {name: drawing.draw(runs, folder / name) for name, drawing in drawings.items()}
     return {name: paths for name, paths in found.items() if paths}
@@ -187,36 +208,8 @@ def method_curves(
             for title, metric in metrics.items()
         }
 
-    shown = tuple(methods.values())
-    return PaperFigure(caption, setting, shown, shown, panels, EPOCH, y, {"dress": tick_whole_epochs, **look})
-
-
-def sweep_series(
-    paper: Comparison,
-    runs: Runs,
-    setting: str,
-    column: str,
-    look: str,
-    name: str,
-    methods: Mapping[float, str],
-) -> SeedLine:
-    """Return a number of a table at a reporting point over the values of an option, in percent.
-
-    Parameters
-    ----------
-    paper : Comparison
-    runs : mapping
-    setting, column, look : str
-    name : str
-        Name of the line.
-    methods : mapping of float to str
-        Method by value.
-    """
-    found = {
-        float(x): reported_score(paper, runs, experiment_name(setting, own), column, look)
-        for x, own in methods.items()
-    }
-    return seed_line(name, found)
+    look = {"dress": tick_whole_epochs, **look}
+    return setting_figure(caption, setting, methods.values(), panels, EPOCH, y, look)
 
 
 def table_curves(
@@ -236,16 +229,16 @@ def table_curves(
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
         return {column: _with_levels(paper, runs, setting, table, rows, column) for column in paper.metrics}
 
-    return PaperFigure(
+    return setting_figure(
         f"{table_title(table)} by {paper.unit} ({paper.published.titles[table].lower()}), {setting}. Thin "
         "dotted lines: printed values, in the colour of their method. Also shown: the orders without training.",
         setting,
-        tuple(rows.values()),
-        tuple(method for method in rows.values() if table == main or method not in paper.rows[main].values()),
+        rows.values(),
         panels,
         Axis(paper.unit),
         Axis("%"),
         {"order": [*rows, *LEVELS], "dress": tick_whole_epochs},
+        drawn=() if table == main else paper.rows[main].values(),
     )
 
 
@@ -281,8 +274,10 @@ def level_lines(values: Mapping[str, PerSeed], ends: tuple[float, float]) -> lis
 def with_levels(drawing: PaperFigure, levels: Callable[[Runs, str], Mapping[str, PerSeed]]) -> PaperFigure:
     """Return a figure by epoch with further level lines, given a function of the runs and a panel's title."""
 
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        found = {column: list(lines) for column, lines in drawing.panels(runs).items()}
+    def panels(runs: Runs) -> dict[str, list[Series]]:
+        found: dict[str, list[Series]] = {
+            column: list(lines) for column, lines in drawing.panels(runs).items()
+        }
         for column, lines in found.items():
             last = max((one.x[-1] for one in lines if len(one.x)), default=1.5)
             lines += level_lines(levels(runs, column), (1.0, last))
@@ -295,103 +290,102 @@ Lines = Mapping[str, Mapping[float, str]]
 """Method by line of a figure and value of an option."""
 
 
-@dataclass(frozen=True)
-class SweepFigures:
-    """Figures over the values of options, with the same metrics in all of them.
+def sweep_figure(
+    paper: Comparison,
+    setting: str,
+    caption: str,
+    label: str,
+    lines: Lines,
+    *,
+    columns: Sequence[str],
+    levels: Mapping[str, str] | None = None,
+) -> PaperFigure:
+    """Return the figure of utility over the values of an option, at the last report and at the best.
 
-    Attributes
+    Parameters
     ----------
     paper : Comparison
+    setting, caption : str
+    label : str
+        The option.
+    lines : mapping
+        Method by line and value.
     columns : sequence of str
         The metrics shown.
-    drawn : collection of str
-        Methods that other figures show.
-    levels : mapping of str to str
+    levels : mapping of str to str, optional
         Methods shown as level lines, by name.
     """
+    ends = _ends(lines)
 
-    paper: Comparison
-    columns: Sequence[str]
-    drawn: Collection[str]
-    levels: Mapping[str, str] = field(default_factory=dict)
+    def panel(runs: Runs, column: str, look: str) -> list[SeedLine]:
+        def score(method: str) -> PerSeed:
+            return reported_score(paper, runs, experiment_name(setting, method), column, look)
 
-    def make_figure(self, setting: str, caption: str, label: str, lines: Lines) -> PaperFigure:
-        """Return the figure of utility over the values of an option, at the last report and at the best."""
-        paper, ends = self.paper, _ends(lines)
+        found = [
+            seed_line(name, {float(x): score(method) for x, method in own.items()})
+            for name, own in lines.items()
+        ]
+        found += level_lines({name: score(method) for name, method in (levels or {}).items()}, ends)
+        return [*found, *baseline_series(paper, runs, setting, column, ends)]
 
-        def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-            return {
-                f"{column}, {look}": [
-                    *(
-                        sweep_series(paper, runs, setting, column, look, name, own)
-                        for name, own in lines.items()
-                    ),
-                    *level_lines(self._level_values(runs, setting, column, look), ends),
-                    *baseline_series(paper, runs, setting, column, ends),
-                ]
-                for look in (LAST, BEST)
-                for column in self.columns
-            }
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        both = itertools.product((LAST, BEST), columns)
+        return {f"{column}, {look}": panel(runs, column, look) for look, column in both}
 
-        methods = _methods(lines)
-        own = tuple(method for method in methods if method not in self.drawn)
-        return PaperFigure(caption, setting, methods, own, panels, Axis(label, (0.0, None)), Axis("%"))
-
-    def _level_values(self, runs: Runs, setting: str, column: str, look: str) -> dict[str, PerSeed]:
-        return {
-            name: reported_score(self.paper, runs, experiment_name(setting, method), column, look)
-            for name, method in self.levels.items()
-        }
+    drawn = [method for table in paper.tables_of_setting(setting) for method in paper.rows[table].values()]
+    axes = Axis(label, (0.0, None)), Axis("%")
+    return setting_figure(caption, setting, _methods(lines), panels, *axes, {}, drawn)
 
 
-@dataclass(frozen=True)
-class LeakageFigure:
-    """A figure of numbers of summaries over a privacy budget.
+def leakage_figure(
+    paper: Comparison,
+    setting: str,
+    caption: str,
+    label: str,
+    lines: Lines,
+    *,
+    levels: Mapping[str, str] | None = None,
+    reference: Callable[[str], str] = str,
+    look: Mapping[str, Any],
+) -> PaperFigure:
+    """Return the figure of numbers of summaries over a privacy budget.
 
-    Attributes
+    Parameters
     ----------
-    numbers : SummaryColumns
-    shown : mapping of str to (str, str)
-        The column shown in each panel, and the column of its reference: the value for guessing; empty if it has none.
+    paper : Comparison
+    setting, caption, label : str
     lines : mapping
         Method by line and budget.
-    levels : mapping of str to str
+    levels : mapping of str to str, optional
         Methods shown as level lines, by name.
     reference : callable
         Maps the column of a reference to the name of its line.
+    look : mapping
     """
+    levels = levels or {}
+    methods = (*_methods(lines), *levels.values())
 
-    numbers: SummaryColumns
-    shown: Mapping[str, tuple[str, str]]
-    lines: Lines
-    levels: Mapping[str, str] = field(default_factory=dict)
-    reference: Callable[[str], str] = str
-
-    def make_figure(self, setting: str, caption: str, label: str, look: Mapping[str, Any]) -> PaperFigure:
-        """Return the figure of a setting."""
-        methods = (*_methods(self.lines), *self.levels.values())
-
-        def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-            return {title: self._panel(runs, setting, *columns) for title, columns in self.shown.items()}
-
-        x, y = Axis(label, (0.0, None)), Axis("%", (0.0, 102.0))
-        return PaperFigure(caption, setting, methods, methods, panels, x, y, look)
-
-    def _panel(self, runs: Runs, setting: str, column: str, reference: str) -> list[SeedLine]:
+    def panel(runs: Runs, column: str, guess: str) -> list[SeedLine]:
         def number(method: str, column: str) -> PerSeed:
-            return self.numbers.values_by_seed(runs, experiment_name(setting, method), column)
+            return paper.leakage.values_by_seed(runs, experiment_name(setting, method), column)
 
         found = [
             seed_line(name, {x: number(method, column) for x, method in own.items()})
-            for name, own in self.lines.items()
+            for name, own in lines.items()
         ]
-        levels = {name: number(method, column) for name, method in self.levels.items()}
-        if reference:  # it is equal for all budgets: the first run of each seed that reports it
+        level = {name: number(method, column) for name, method in levels.items()}
+        if guess:  # it is equal for all budgets: the first run of each seed that reports it
             values: PerSeed = {}
-            for method in (*_methods(self.lines), *self.levels.values()):
-                values = {**number(method, reference), **values}
-            levels[self.reference(reference)] = values
-        return [*found, *level_lines(levels, _ends(self.lines))]
+            for method in methods:
+                values = {**number(method, guess), **values}
+            level[reference(guess)] = values
+        return [*found, *level_lines(level, _ends(lines))]
+
+    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+        return {title: panel(runs, *columns) for title, columns in paper.leakage.shown.items()}
+
+    x, y = Axis(label, (0.0, None)), Axis("%", (0.0, 102.0))
+    return setting_figure(caption, setting, methods, panels, x, y, look)
 
 
 def _methods(lines: Lines) -> tuple[str, ...]:
@@ -401,3 +395,33 @@ def _methods(lines: Lines) -> tuple[str, ...]:
 def _ends(lines: Lines) -> tuple[float, float]:
     values = [value for own in lines.values() for value in own]
     return min(values), max(values)
+
+
+def draw_heat_map(
+    axes: Axes, values: F64, blank: Sequence[str], *, colours: str, white_above: float, **text: Any
+) -> None:
+    """Draw percentages as darkness and numbers, with the labels of columns above.
+
+    Parameters
+    ----------
+    axes : Axes
+    values : ndarray, shape (n_rows, n_columns)
+        Percentages; NaN for none.
+    blank : sequence of str
+        Text of the fields without a value, by row.
+    colours : str
+        Name of a colour map.
+    white_above : float
+        Value above which a number is white.
+    text : dict
+        Further arguments of :meth:`matplotlib.axes.Axes.text`.
+    """
+    shown = np.ma.masked_invalid(np.clip(values, 0, 100))
+    axes.imshow(shown, cmap=mpl.colormaps[colours], vmin=0, vmax=120, aspect="auto")
+    for (row, column), value in np.ndenumerate(values):
+        number = f"{value:.0f}".replace("-0", "0") if np.isfinite(value) else blank[row]
+        color = "white" if value > white_above else "black"
+        axes.text(column, row, number, ha="center", va="center", color=color, **text)
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
