@@ -2,14 +2,13 @@
 
     python benchmarks/checkpoints.py [--wakes 400] [--seconds 30] [--rounds 3]
 
-Runs the main job (943 nodes, all of them observers) without checkpoints, with one every SECONDS seconds, and with the
-same number written in full (as if everything had changed). Each run is a process of its own; the order changes from
-round to round. One JSON line for each way of writing:
+Runs the main job (943 nodes, all of them observers) without checkpoints and with one every SECONDS seconds. Each run is
+a process of its own; the order changes from round to round. One JSON line:
 
 - ``plain_s``, ``with_s``: seconds of wall time without loading, compiling and set-up; medians.
 - ``ratio``, ``ratio_min``, ``ratio_max``: with checkpoints over without, in the same round; ``cpu_ratio``: the median
   of the same ratio of processor time, including the writing processes.
-- ``bases``, ``deltas``: number of checkpoints per run; ``base_mib``, ``delta_mib``: their mean size.
+- ``checkpoints``: their number per run; ``mib``: their mean size.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any
 from common import emit, median, say
 
 ROOT = Path(__file__).resolve().parents[1]
-WAYS = ("plain", "deltas", "whole")
+WAYS = ("plain", "with")
 
 
 class Clock:
@@ -59,18 +58,15 @@ def _processor() -> float:
 
 
 def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
-    """Run once; return the times, and for each checkpoint its size and whether it is a base."""
+    """Run once; return the times, and the size of each checkpoint."""
     from gossiprec import simulate
-    from gossiprec.runs import checkpoints
     from gossiprec.scenario import load_scenario
 
-    if way == "whole":
-        checkpoints.MAX_DELTAS = 0
     minutes = "null" if way == "plain" else str(seconds / 60)
     changes = [f"protocol.wakes={wakes}", "executor.name=fused", f"checkpoint.minutes={minutes}"]
     scenario, clock = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", changes), Clock()
     with tempfile.TemporaryDirectory(prefix="gossiprec-checkpoints-") as folder:
-        sizes: dict[str, tuple[bool, int]] = {}
+        sizes: dict[str, int] = {}
         done = threading.Event()
         looking = threading.Thread(target=_look, args=(Path(folder) / "run" / "checkpoints", sizes, done))
         looking.start()
@@ -80,14 +76,11 @@ def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
     return {"wall": clock.end - clock.begin, "cpu": clock.cpu, "sizes": list(sizes.values())}
 
 
-def _look(folder: Path, sizes: dict[str, tuple[bool, int]], done: threading.Event) -> None:
+def _look(folder: Path, sizes: dict[str, int], done: threading.Event) -> None:
     """Record each checkpoint that appears in a folder."""
-    from gossiprec.runs.checkpoints import base_tick
-
     while not done.wait(0.5):
-        for path in folder.glob("*.ckpt"):
-            if path.name not in sizes:
-                sizes[path.name] = (base_tick(path) is None, path.stat().st_size)
+        for path in folder.glob("[0-9]*.ckpt"):
+            sizes[path.name] = path.stat().st_size
 
 
 def in_process(way: str, wakes: int, seconds: float) -> dict[str, Any]:
@@ -98,27 +91,19 @@ def in_process(way: str, wakes: int, seconds: float) -> dict[str, Any]:
     return found
 
 
-def mean_mib(sizes: list[int]) -> float | None:
-    """Return the mean in MiB, or None for an empty list."""
-    return sum(sizes) / len(sizes) / 2**20 if sizes else None
-
-
-def report(way: str, rounds: list[dict[str, dict[str, Any]]]) -> None:
-    """Print the line for one way of writing."""
-    ratios = [each[way]["wall"] / each["plain"]["wall"] for each in rounds]
-    sizes = [size for each in rounds for size in each[way]["sizes"]]
+def report(rounds: list[dict[str, dict[str, Any]]]) -> None:
+    """Print the line."""
+    ratios = [each["with"]["wall"] / each["plain"]["wall"] for each in rounds]
+    sizes = [size for each in rounds for size in each["with"]["sizes"]]
     emit(
-        way=way,
         plain_s=median([each["plain"]["wall"] for each in rounds]),
-        with_s=median([each[way]["wall"] for each in rounds]),
+        with_s=median([each["with"]["wall"] for each in rounds]),
         ratio=median(ratios),
         ratio_min=min(ratios),
         ratio_max=max(ratios),
-        cpu_ratio=median([each[way]["cpu"] / each["plain"]["cpu"] for each in rounds]),
-        bases=sum(base for base, _ in sizes) / len(rounds),
-        deltas=sum(not base for base, _ in sizes) / len(rounds),
-        base_mib=mean_mib([size for base, size in sizes if base]),
-        delta_mib=mean_mib([size for base, size in sizes if not base]),
+        cpu_ratio=median([each["with"]["cpu"] / each["plain"]["cpu"] for each in rounds]),
+        checkpoints=len(sizes) / len(rounds),
+        mib=sum(sizes) / len(sizes) / 2**20 if sizes else None,
     )
 
 
@@ -137,10 +122,9 @@ def main() -> None:
     rounds = []
     for number in range(options.rounds):
         say(f"round {number + 1} of {options.rounds}")
-        order = [*WAYS[number % 3 :], *WAYS[: number % 3]]
+        order = WAYS[:: 1 if number % 2 else -1]
         rounds.append({way: in_process(way, options.wakes, options.seconds) for way in order})
-    for way in WAYS[1:]:
-        report(way, rounds)
+    report(rounds)
 
 
 if __name__ == "__main__":

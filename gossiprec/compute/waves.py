@@ -227,7 +227,6 @@ class WaveRunner:
         """Run all waves of a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
-        self._executor.store.note_changes(plan.program)
         for wave in range(self._run_compiled(plan), len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
             self._compute(plan, tasks, pool_deliveries_in_wave(plan, wave))

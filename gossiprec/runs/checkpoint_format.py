@@ -10,7 +10,7 @@ import operator
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from io import FileIO
 from pathlib import Path
@@ -45,20 +45,14 @@ class ArrayBlock:
     dtype : str
     shape : tuple of int
     extents : ndarray of int64, shape (n, 2)
-        The ranges of its bytes that matter, sorted; all other bytes are zero.
-    stored : ndarray of int64, shape (n, 2)
-        The ranges stored in this file, in order; the other ranges are in the files that this one builds on.
-    tracked : bool
-        Whether the array reports which of its ranges change.
+        The ranges of its bytes that the file holds, sorted; all other bytes are zero.
     crc : int
-        CRC-32 of the stored bytes.
+        CRC-32 of these bytes.
     """
 
     dtype: str
     shape: tuple[int, ...]
     extents: I64
-    stored: I64
-    tracked: bool
     crc: int = 0
 
     @property
@@ -68,35 +62,24 @@ class ArrayBlock:
 
     @property
     def stored_bytes(self) -> int:
-        """Size of the stored bytes."""
-        return extents_length(self.stored)
-
-    def without_base(self) -> ArrayBlock:
-        """Return the block with everything that matters stored in this file."""
-        return replace(self, stored=self.extents)
+        """Size of the bytes that the file holds."""
+        return int((self.extents[:, 1] - self.extents[:, 0]).sum())
 
     def index_entry(self) -> list[Any]:
-        """Return the block's entry in the index; a tracked block also lists its stored ranges (None for all)."""
-        listed = [self.dtype, list(self.shape), _packed(self.extents), self.crc]
-        if self.tracked:
-            listed.append(None if np.array_equal(self.stored, self.extents) else _packed(self.stored))
-        return listed
+        """Return the block's entry in the index."""
+        return [self.dtype, list(self.shape), self.extents.astype("<i8").tobytes(), self.crc]
 
 
-def measure_block(value: npt.NDArray[Any] | PartialArray, since: float | None) -> ArrayBlock:
-    """Return the block of an array before it is written, restricted to the changes since report `since` if given."""
-    if not isinstance(value, PartialArray):
-        extents = _touched(byte_view(value))
-        return ArrayBlock(value.dtype.str, value.shape, extents, extents, tracked=False)
-    array = value.array
-    extents = merge_extents(value.extents() * array.itemsize)
-    stored = extents
-    if since is not None and value.changed is not None:
-        stored = merge_extents(value.changed(since) * array.itemsize)
-    return ArrayBlock(array.dtype.str, array.shape, extents, stored, tracked=value.changed is not None)
+def measure_block(value: npt.NDArray[Any] | PartialArray) -> ArrayBlock:
+    """Return the block of an array before it is written."""
+    if isinstance(value, PartialArray):
+        array, extents = value.array, _merge_extents(value.extents() * value.array.itemsize)
+    else:
+        array, extents = value, _touched(byte_view(value))
+    return ArrayBlock(array.dtype.str, array.shape, extents)
 
 
-def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: bytes | None) -> ArrayBlock:
+def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int) -> ArrayBlock:
     """Return the block for an entry of the index.
 
     Raises
@@ -106,42 +89,37 @@ def unpack_block(dtype: str, shape: list[int], extents: bytes, crc: int, *stored
     """
     if not DTYPE.fullmatch(dtype) or len(shape) > MAX_DIMENSIONS or any(length < 0 for length in shape):
         raise ValueError(f"no array has type {dtype!r} and shape {shape}")
-    matters = _unpacked(extents)
-    held = matters if not stored or stored[0] is None else _unpacked(stored[0])
-    block = ArrayBlock(dtype, tuple(map(operator.index, shape)), matters, held, bool(stored), crc)
-    for edges in (matters.ravel(), held.ravel()):
-        if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
-            raise ValueError("a segment is outside of its array")
+    edges = np.frombuffer(extents, "<i8").astype(np.int64)
+    block = ArrayBlock(dtype, tuple(map(operator.index, shape)), edges.reshape(-1, 2), crc)
+    if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
+        raise ValueError("a segment is outside of its array")
     return block
 
 
 def write_block(file: FileIO, flat: U8, block: ArrayBlock) -> ArrayBlock:
-    """Write the stored ranges of an array's bytes; return the block with their CRC."""
+    """Write the block's ranges of an array's bytes; return the block with their CRC."""
     crc = 0
-    for piece in _pieces(flat, block.stored):
+    for piece in _pieces(flat, block.extents):
         crc = zlib.crc32(piece, crc)
         write_all(file, piece)
     return replace(block, crc=crc)
 
 
 def read_block(file: BinaryIO, block: ArrayBlock, flat: U8) -> None:
-    """Read the stored ranges of an array into `flat`, which may be shorter or longer than the array was.
+    """Read a block into the bytes of an array of zeros.
 
     Raises
     ------
     DamagedError
         If the CRC does not match, or the file ends early.
     """
-    crc, start, beyond = 0, file.tell(), np.empty(PIECE, np.uint8)
-    for low, high in block.stored.tolist():
+    crc, start = 0, file.tell()
+    for low, high in block.extents.tolist():
         for at in range(low, high, PIECE):
-            end = min(at + PIECE, high)
-            part = flat[at:end] if end <= len(flat) else beyond[: end - at]
+            part = flat[at : min(at + PIECE, high)]
             if file.readinto(part.data) != len(part):  # type: ignore[attr-defined]  # of every file opened for reading
                 raise DamagedError(start, "truncated: the file ends within an array")
             crc = zlib.crc32(part.data, crc)
-            if end > len(flat) > at:
-                flat[at:] = part[: len(flat) - at]
     if crc != block.crc:
         raise DamagedError(start, f"the CRC of an array ({block.stored_bytes} bytes) does not hold")
 
@@ -152,44 +130,13 @@ def byte_view(array: npt.NDArray[Any]) -> U8:
     return flat
 
 
-def clear_gaps(flat: U8, extents: I64) -> None:
-    """Set all bytes outside the extents to zero."""
-    edges = np.concatenate([[0], extents.ravel(), [len(flat)]])
-    for low, high in edges.reshape(-1, 2).tolist():
-        flat[low:high] = 0
-
-
-def merge_extents(extents: I64) -> I64:
+def _merge_extents(extents: I64) -> I64:
     """Return the extents with adjoining ones merged and empty ones removed."""
     extents = extents[extents[:, 1] > extents[:, 0]]
     if not len(extents):
         return extents.reshape(0, 2)
     apart = extents[1:, 0] != extents[:-1, 1]
     return np.stack([extents[np.append(True, apart), 0], extents[np.append(apart, True), 1]], axis=1)
-
-
-def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
-    """Return whether every wanted extent is covered by the union of several lists; none of them is empty."""
-    parts = np.concatenate([EMPTY, *several])
-    parts = parts[np.argsort(parts[:, 0], kind="stable")]
-    ends = np.maximum.accumulate(parts[:, 1]) if len(parts) else parts[:, 1]
-    begins = np.append(True, parts[1:, 0] > ends[:-1]) if len(parts) else np.zeros(0, np.bool_)
-    union = np.stack([parts[begins, 0], ends[np.append(begins[1:], True)]], axis=1) if len(parts) else parts
-    at = np.searchsorted(union[:, 0], wanted[:, 0], side="right") - 1
-    return bool((at >= 0).all() and (union[at, 1] >= wanted[:, 1]).all())
-
-
-def extents_length(extents: I64) -> int:
-    """Return the total length of the extents."""
-    return int((extents[:, 1] - extents[:, 0]).sum())
-
-
-def _packed(extents: I64) -> bytes:
-    return extents.astype("<i8").tobytes()
-
-
-def _unpacked(extents: bytes) -> I64:
-    return np.frombuffer(extents, "<i8").astype(np.int64).reshape(-1, 2)
 
 
 def _touched(flat: U8) -> I64:
@@ -199,7 +146,7 @@ def _touched(flat: U8) -> I64:
     starts = np.arange(0, len(flat), GRAIN)
     filled = [_any(flat[start : start + GRAIN]) for start in starts.tolist()]
     used = starts[np.array(filled)]
-    return merge_extents(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
+    return _merge_extents(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
 
 
 def _any(grain: U8) -> bool:
@@ -224,7 +171,8 @@ def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
 
 
 MAGIC = b"\x89GRCKP\r\n"
-FORMAT = 2
+FORMAT = 3
+"""2 had checkpoints that held only the changes since an earlier one."""
 
 MAX_HEAD_BYTES = 2**20
 
@@ -261,30 +209,13 @@ class CheckpointStamp:
 
 
 @dataclass(frozen=True)
-class DeltaBase:
-    """The checkpoint on which a delta builds: its tick, the CRC of its index, and the number of deltas below it."""
-
-    tick: int
-    crc: int
-    deltas: int
-
-
-@dataclass(frozen=True)
 class CheckpointContent:
     """The declared content of a checkpoint file; its arrays begin at byte `first`."""
 
-    path: Path
     stamp: CheckpointStamp
-    rests: DeltaBase | None
     first: int
     tree: bytes
     blocks: list[ArrayBlock]
-    crc: int
-
-    @property
-    def deltas(self) -> int:
-        """Number of deltas up to and including this file; 0 for a base."""
-        return 0 if self.rests is None else self.rests.deltas + 1
 
 
 class CheckpointReader:
@@ -317,12 +248,12 @@ def read_content(path: Path) -> CheckpointContent:
         If it cannot be read, or its head or its index is damaged.
     """
     with CheckpointReader(path) as file:
-        stamp, rests, first = read_head(file)
-        return CheckpointContent(path, stamp, rests, first, *_read_index(file, first))
+        stamp, first = read_head(file)
+        return CheckpointContent(stamp, first, *_read_index(file, first))
 
 
-def read_head(file: BinaryIO) -> tuple[CheckpointStamp, DeltaBase | None, int]:
-    """Return the stamp, the base of the file, and the first byte after the record that holds them."""
+def read_head(file: BinaryIO) -> tuple[CheckpointStamp, int]:
+    """Return the stamp, and the first byte after the record that holds it."""
     data = memoryview(file.read(MAX_HEAD_BYTES))
     if data[: len(MAGIC)] != MAGIC:
         raise DamagedError(0, "the file does not start with the magic bytes of a checkpoint")
@@ -333,10 +264,9 @@ def read_head(file: BinaryIO) -> tuple[CheckpointStamp, DeltaBase | None, int]:
             raise ValueError(
                 f"tag {record.tag!r}, format {head.get('format')!r}; this gossiprec reads {FORMAT}"
             )
-        rests = head["rests"] and DeltaBase(**{name: int(head["rests"][name]) for name in _RESTS})
-        stamp = CheckpointStamp(**{name: head["stamp"][name] for name in _STAMP})
+        stamp = CheckpointStamp(**{each.name: head["stamp"][each.name] for each in fields(CheckpointStamp)})
         _check_stamp(stamp)
-        return stamp, rests, record.end
+        return stamp, record.end
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedError(record.start, f"the record is not the head of a checkpoint ({error!r})") from error
 
@@ -349,11 +279,8 @@ def _check_stamp(stamp: CheckpointStamp) -> None:
         raise ValueError(f"found the time {stamp.time!r} and the tables {stamp.tables!r}")
 
 
-_STAMP, _RESTS = ([f.name for f in fields(kind)] for kind in (CheckpointStamp, DeltaBase))
-
-
-def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock], int]:
-    """Return packed state, blocks and CRC of the index; the blocks fill the bytes from `first` to the index."""
+def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock]]:
+    """Return packed state and blocks; the blocks fill the bytes from `first` to the index."""
     size = file.seek(0, os.SEEK_END)
     begin = size - record_format.TRAILER_BYTES
     if begin < first:
@@ -375,4 +302,4 @@ def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock], in
         raise DamagedError(start, f"the index cannot be read ({error})") from error
     if first + sum(block.stored_bytes for block in found) != start:
         raise DamagedError(start, "the arrays listed do not fill the bytes before the index")
-    return tree, found, int.from_bytes(data[-record_format.CRC_BYTES :], "little")
+    return tree, found

@@ -1,4 +1,4 @@
-"""State that a run gives to a checkpoint: stateful parts, partially used arrays, and tracked changes."""
+"""State that a run gives to a checkpoint: stateful parts and partially used arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ State = Mapping[str, Any]
 """A tree of mappings with names, lists, plain values and arrays."""
 
 Extents = Callable[[], I64]
-Changed = Callable[[float], I64]
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,10 @@ class PartialArray:
     extents : callable
         Returns the first element of each range and the one after its last, in the flat array: shape (n, 2), sorted.
         It is called when the array is written.
-    changed : callable, optional
-        Given the virtual time of an earlier checkpoint of this process, returns in the same form the ranges
-        that may have changed since, or did not matter then. Without it the array is always written whole.
     """
 
     array: npt.NDArray[Any]
     extents: Extents
-    changed: Changed | None = None
 
 
 class Stateful:
@@ -53,43 +48,6 @@ class Stateful:
         """Restore the attributes that :meth:`state` returned in an earlier process."""
         for name in self.checkpointed:
             setattr(self, f"_{name}", state[name])
-
-
-class RowWriteTimes:
-    """The report after which each row of an array was last written.
-
-    Parameters
-    ----------
-    n_rows : int
-    """
-
-    def __init__(self, n_rows: int) -> None:
-        self._at = np.full(n_rows, -np.inf)  # inf: since the last report at which a checkpoint was taken
-
-    def note_written(self, rows: npt.NDArray[np.integer]) -> None:
-        """Note that rows have been written, or are about to be."""
-        self._at[rows] = np.inf
-
-    def grow(self, n_rows: int) -> None:
-        """Add rows that have not been written."""
-        self._at = np.concatenate([self._at, np.full(n_rows - len(self._at), -np.inf)])
-
-    def date_noted_rows(self, now: float) -> None:
-        """Date all rows noted so far to `now`, the time of a report at which a checkpoint is taken."""
-        self._at[self._at == np.inf] = now
-
-    def written_rows(self) -> I64:
-        """Return the rows that have been written, ascending."""
-        return np.flatnonzero(self._at > -np.inf)
-
-    def rows_written_after(self, time: float) -> I64:
-        """Return the rows that have been written after a report, ascending."""
-        return np.flatnonzero(self._at > time)
-
-
-def rows_to_extents(rows: I64, width: int) -> I64:
-    """Return the extents of some rows of an array, each `width` elements long."""
-    return np.stack([rows * width, (rows + 1) * width], axis=1)
 
 
 def check_state(path: str, found: Any, fresh: Any) -> None:

@@ -10,17 +10,13 @@ Records and trailer have the format of the event log (:mod:`gossiprec.runs.recor
 the run and its progress. INDX holds the state with a number in place of each array, and of each array its type,
 shape, CRC-32 and *extents*: the ranges of its bytes that matter; all other bytes are zero. There is no padding: the
 blocks fill the space between the two records.
-
-A *base* holds all that matters. A *delta* builds on the checkpoint before it: of arrays that report their changes
-(:attr:`PartialArray.changed`) it holds only the changed ranges. HEAD names the file before by its tick and the CRC of
-its INDX, which holds the CRCs of all its arrays. So a delta is read only with exactly the files on which it was made.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from io import FileIO
@@ -31,7 +27,7 @@ import msgpack
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.base.errors import ResourceError
 from gossiprec.runs import checkpoint_format as fmt
 from gossiprec.runs import record_format, run_files
 from gossiprec.runs.checkpoint_format import GRAIN, CheckpointStamp
@@ -43,7 +39,6 @@ __all__ = [
     "CheckpointFolder",
     "CheckpointStamp",
     "PartialArray",
-    "base_tick",
     "read_checkpoint",
     "read_stamp",
     "write_checkpoint",
@@ -51,28 +46,12 @@ __all__ = [
 
 SUFFIX = ".ckpt"
 
-MAX_DELTAS = 7
-"""Number of deltas that build on one base before the next base is written."""
-MAX_DELTA_FRACTION = 0.7
-"""Fraction of the bytes above which so much has changed that a base is written."""
-MIN_DELTA_BYTES = 2**20
-"""Bytes below which a checkpoint is always written whole."""
-
 _ARRAY = 1
 """Code of an array's number among msgpack's extension types."""
 
 
-def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before: Path | None = None) -> None:
+def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State) -> None:
     """Write a checkpoint to an unbuffered file.
-
-    Parameters
-    ----------
-    file : FileIO
-    stamp : CheckpointStamp
-    state : State
-    before : Path, optional
-        The last checkpoint that this process wrote. If it can be read and little has changed since, only the changes
-        are written.
 
     Raises
     ------
@@ -83,15 +62,9 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     """
     arrays: list[npt.NDArray[Any] | PartialArray] = []
     tree = msgpack.packb(state, default=lambda value: _numbered(value, arrays))
-    last = _last(before, stamp)
-    blocks = [fmt.measure_block(array, last.stamp.time if last else None) for array in arrays]
-    if last is not None and not _is_worth(blocks):
-        last, blocks = None, [block.without_base() for block in blocks]
-    rests = None if last is None else fmt.DeltaBase(last.stamp.tick, last.crc, last.deltas)
-    _check_room(file, sum(block.stored_bytes for block in blocks), "base" if rests is None else "delta")
-    head = record_format.pack_record(
-        record_format.HEADER, {"format": fmt.FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
-    )
+    blocks = [fmt.measure_block(array) for array in arrays]
+    _check_room(file, sum(block.stored_bytes for block in blocks))
+    head = record_format.pack_record(record_format.HEADER, {"format": fmt.FORMAT, "stamp": asdict(stamp)})
     run_files.write_all(file, fmt.MAGIC + head)
     flats = (fmt.byte_view(array.array if isinstance(array, PartialArray) else array) for array in arrays)
     done = [fmt.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
@@ -103,35 +76,14 @@ def write_checkpoint(file: FileIO, stamp: CheckpointStamp, state: State, before:
     run_files.write_all(file, record_format.pack_trailer(start))
 
 
-def _last(path: Path | None, stamp: CheckpointStamp) -> fmt.CheckpointContent | None:
-    """Return the checkpoint on which a delta can build, or None."""
-    if path is None:
-        return None
-    try:
-        found = fmt.read_content(path)
-    except LogError:
-        return None
-    return found if found.deltas < MAX_DELTAS and found.stamp.time < stamp.time else None
-
-
-def _is_worth(blocks: Sequence[fmt.ArrayBlock]) -> bool:
-    """Return whether a delta is so much smaller than a base that it is worth writing."""
-    tracked = [block for block in blocks if block.tracked]
-    whole = sum(fmt.extents_length(block.extents) for block in tracked)
-    return (
-        whole >= MIN_DELTA_BYTES
-        and sum(block.stored_bytes for block in tracked) <= MAX_DELTA_FRACTION * whole
-    )
-
-
-def _check_room(file: FileIO, needed: int, kind: str) -> None:
+def _check_room(file: FileIO, needed: int) -> None:
     """Refuse a checkpoint larger than the free disk space before it is written."""
     disk = os.fstatvfs(file.fileno())
     free = disk.f_bavail * disk.f_frsize
     if needed > free:
         raise OSError(
             errno.ENOSPC,
-            f"the {kind} needs {needed / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB of the disk are free",
+            f"it needs {needed / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB of the disk are free",
         )
 
 
@@ -160,19 +112,6 @@ def read_stamp(path: str | os.PathLike[str]) -> CheckpointStamp:
         return fmt.read_head(file)[0]
 
 
-def base_tick(path: Path) -> int | None:
-    """Return the tick of the checkpoint on which this one builds, or None for a base.
-
-    Raises
-    ------
-    LogError
-        If the file cannot be read, or does not begin like a checkpoint.
-    """
-    with fmt.CheckpointReader(path) as file:
-        rests = fmt.read_head(file)[1]
-        return None if rests is None else rests.tick
-
-
 def read_checkpoint(
     path: str | os.PathLike[str], *, limit_bytes: int
 ) -> tuple[CheckpointStamp, dict[str, Any]]:
@@ -181,14 +120,13 @@ def read_checkpoint(
     Parameters
     ----------
     path : path
-        The files on which it builds are in the same folder.
     limit_bytes : int
         Limit on the memory of its arrays.
 
     Raises
     ------
     LogError
-        If the file, or one on which it builds, cannot be read or is damaged.
+        If the file cannot be read or is damaged.
     ResourceError
         If its arrays need more memory.
     """
@@ -203,63 +141,11 @@ def read_checkpoint(
     left = (limit_bytes - needed) // record_format.CONTAINER_BYTES
     arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
     flats = [array.reshape(-1).view(np.uint8) for array in arrays]
-    tracked = [flat for flat, block in zip(flats, own.blocks, strict=True) if block.tracked]
-    try:
-        below = _below(own)
-        for content in reversed(below):
-            _read_tracked(content, tracked)
-    except LogError as error:
-        raise LogError(f"{path} depends on a checkpoint that cannot be used: {error}") from error
     with fmt.CheckpointReader(path) as file:
         file.seek(own.first)
         for flat, block in zip(flats, own.blocks, strict=True):
             fmt.read_block(file, block, flat)
-        if below:
-            _check_whole([own, *below])
-            for flat, block in zip(flats, own.blocks, strict=True):
-                fmt.clear_gaps(flat, block.extents)
         return own.stamp, _tree(own.tree, left, arrays, own.first)
-
-
-def _below(own: fmt.CheckpointContent) -> list[fmt.CheckpointContent]:
-    """Return the checkpoints on which one builds, newest first."""
-    found: list[fmt.CheckpointContent] = []
-    upper = own
-    while upper.rests is not None:
-        lower = fmt.read_content(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
-        if (lower.stamp.tick, lower.crc, lower.deltas) != (
-            upper.rests.tick,
-            upper.rests.crc,
-            upper.rests.deltas,
-        ):
-            raise LogError(f"{lower.path} is not the checkpoint that {upper.path} is based on")
-        if [(b.dtype, len(b.shape)) for b in lower.blocks if b.tracked] != [
-            (b.dtype, len(b.shape)) for b in own.blocks if b.tracked
-        ]:
-            raise LogError(f"{lower.path} and {own.path} have different arrays")
-        found.append(lower)
-        upper = lower
-    return found
-
-
-def _read_tracked(content: fmt.CheckpointContent, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
-    """Read the tracked arrays that a checkpoint below stores."""
-    left = iter(flats)
-    with fmt.CheckpointReader(content.path) as file:
-        file.seek(content.first)
-        for block in content.blocks:
-            if block.tracked:
-                fmt.read_block(file, block, next(left))
-            else:
-                file.seek(block.stored_bytes, os.SEEK_CUR)
-
-
-def _check_whole(contents: Sequence[fmt.CheckpointContent]) -> None:
-    """Refuse a delta, the first of these, if it and the files below it do not hold everything that matters."""
-    tracked = [[block for block in content.blocks if block.tracked] for content in contents]
-    for several in zip(*tracked, strict=True):
-        if not fmt.all_covered(several[0].extents, [block.stored for block in several]):
-            raise DamagedError(contents[0].first, "it lacks required segments of an array")
 
 
 def _tree(packed: bytes, most_containers: int, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:
@@ -325,12 +211,8 @@ class CheckpointFolder:
         *,
         keep: int,
         wanted: Callable[[], bool],
-        after: int | None = None,
     ) -> None:
-        """Write a checkpoint under a temporary name, rename it, and delete the files that are no longer needed.
-
-        The last `keep` checkpoints stay, and so do the files they build on. If these are several and all build on one
-        base, the base before it stays too.
+        """Write a checkpoint under a temporary name, rename it, and delete all but the last `keep`.
 
         Parameters
         ----------
@@ -339,8 +221,6 @@ class CheckpointFolder:
         keep : int
         wanted : callable
             Called before the file is renamed; if it returns false, the file is discarded.
-        after : int, optional
-            Tick of the last checkpoint that this process wrote; only changes since then need to be written.
 
         Raises
         ------
@@ -349,13 +229,13 @@ class CheckpointFolder:
         """
         run_files.check_folder(self.path)
         self.path.mkdir(exist_ok=True)
-        path, before = self._at(stamp.tick), None if after is None else self._at(after)
+        path = self._at(stamp.tick)
         temporary = run_files.temporary_name(path)
         try:
             with FileIO(
                 temporary, "w", opener=lambda name, _: run_files.open_regular(name, run_files.NEW)
             ) as file:
-                write_checkpoint(file, stamp, state, before)
+                write_checkpoint(file, stamp, state)
                 os.fsync(file.fileno())
             if not wanted():
                 return
@@ -364,23 +244,8 @@ class CheckpointFolder:
             with suppress(OSError):
                 temporary.unlink()
         run_files.sync_folder(self.path)
-        for old in self._unneeded(keep):
+        for old in self.newest_first()[keep:]:
             old.unlink(missing_ok=True)
-
-    def _unneeded(self, keep: int) -> list[Path]:
-        """Return the checkpoints that are neither among the last `keep` nor needed by those."""
-        found = self.newest_first()
-        needed, bases = set(found[:keep]), set()
-        for path in found[:keep]:
-            lower = path
-            while (tick := _rests_on(lower)) is not None:
-                lower = self._at(tick)
-                needed.add(lower)
-            bases.add(lower)
-        if keep > 1 and len(bases) == 1:
-            older = (path for path in found if path < min(bases) and _rests_on(path) is None)
-            needed.update([*older][:1])
-        return [path for path in found if path not in needed]
 
     def _at(self, tick: int) -> Path:
         return self.path / f"{tick:08d}{SUFFIX}"
@@ -408,11 +273,3 @@ class CheckpointFolder:
 
 def _tick(path: Path) -> int:
     return int(path.stem)
-
-
-def _rests_on(path: Path) -> int | None:
-    """Return the tick of the checkpoint on which `path` builds, or None if there is none or it cannot be read."""
-    try:
-        return base_tick(path)
-    except LogError:
-        return None

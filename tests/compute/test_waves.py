@@ -22,7 +22,6 @@ class FakeExecutor:
         self.store = SimpleNamespace(
             iter_pool_rows=lambda *pool_deliveries: [(rows, *pool_deliveries)],
             rows_of_tasks=lambda program, tasks: rows,
-            note_changes=lambda program: None,
         )
         self.work = SimpleNamespace(arena=None, node_settings=SimpleNamespace(update_clip=np.zeros(1)))
         self.calls = []

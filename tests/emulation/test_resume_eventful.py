@@ -32,6 +32,11 @@ CASES = {
         "protocol": {**GOSSIP, "view": {"sampling": "cyclon", "size": 4, "shuffle": 2}},
         "executor": FUSED,
     },
+    "inboxes": {
+        "protocol": {**GOSSIP, "view": {"size": 3}},
+        "policies": [{"name": "robust-merge", "rule": "median", "nodes": {"fraction": 0.5}}],
+        "executor": FUSED,
+    },
     "graph": {"protocol": {**GOSSIP, "view": {"graph": {"family": "watts-strogatz", "k": 4}}}},
     "waiting": {
         "executor": FUSED,

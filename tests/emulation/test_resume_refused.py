@@ -7,6 +7,9 @@ import importlib
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import asdict
 
 import pytest
@@ -263,6 +266,44 @@ def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypat
     run = simulate(often(checkpoint=OFTEN), out=tmp_path / "run", progress=progress)
 
     check_the_run_went_on(run, progress, whole, "ended with status -9")
+
+
+KILLER = """
+import os, signal, sys
+from gossiprec.emulation import simulate
+from gossiprec.runs import checkpoint_format
+from tests.emulation.ended_early import OFTEN, Patient, often
+
+write = checkpoint_format.write_block
+
+def dying(file, flat, block):
+    if "00000005" in str(file.name) and file.tell() > 1000:  # some of it is written
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(file, flat, block)
+
+checkpoint_format.write_block = dying
+simulate(often(checkpoint=OFTEN), out=sys.argv[1], progress=Patient())
+"""
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_the_middle_of_a_checkpoint_is_told_as_such_and_resumed(whole, tmp_path):
+    out = tmp_path / "run"
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLER, str(out)], env=os.environ, capture_output=True, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    run = open_run(out)
+    assert run.manifest["status"] == "running"
+    assert run.status == "killed"
+    assert f"killed (process {run.manifest['writer']['process']} on " in run.status_text
+    assert [path.name for path in (out / "checkpoints").glob(".00000005.ckpt.*.writing")]
+
+    done = resume(out)
+    assert outcome(done.path) == whole
+    assert done.manifest["resumed"][0]["time"] == 4.0
+    assert done.manifest["writer"]["process"] == os.getpid()
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 
 import numpy as np
@@ -175,6 +176,15 @@ def test_a_folder_keeps_the_last_and_drops_what_was_never_finished(tmp_path):
     assert sorted(path.name for path in folder.path.iterdir()) == ["00000010.ckpt", "notes.txt"]
     folder.clear()
     assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+
+
+def test_without_room_nothing_is_written_and_the_reason_has_figures(tmp_path, monkeypatch):
+    folder = CheckpointFolder(tmp_path)
+    full = os.statvfs_result((4096, 4096, 1000, 0, 0, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda descriptor: full)
+    with pytest.raises(OSError, match="it needs 0 MiB, but only 0 MiB of the disk are free"):
+        folder.write(STAMP, STATE, keep=2, wanted=lambda: True)
+    assert list(folder.path.iterdir()) == []
 
 
 def test_a_checkpoint_that_does_not_fit_leaves_nothing(tmp_path):

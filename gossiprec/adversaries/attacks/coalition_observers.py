@@ -32,7 +32,7 @@ from gossiprec.numerics.relevance import (
     get_rule,
     rule_codes,
 )
-from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, Stateful, rows_to_extents
+from gossiprec.runs.checkpoint_state import Stateful
 
 ROUNDING = purpose_id("rounding-momentum")
 _NO_KEYS = np.zeros(0, np.uint32)
@@ -114,26 +114,9 @@ class CoalitionObservers(Stateful):
         self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
-        self._written = RowWriteTimes(self._met.size)
-
-    def state_at(self, now: float) -> dict[str, Any]:
-        """Return the changing state, for a checkpoint at a report at time `now`."""
-        self._written.note_written(np.flatnonzero(self._changed))
-        self._written.date_noted_rows(now)
-
-        def extents(places: I64) -> I64:
-            each = np.arange(len(self._memory))[:, None] * self._met.size + places
-            return rows_to_extents(each.ravel(), self._memory.shape[-1])
-
-        memory = PartialArray(
-            self._memory,
-            lambda: extents(np.flatnonzero(self._met)),
-            lambda time: extents(self._written.rows_written_after(time)),
-        )
-        return {**self.state(), "memory": memory}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that :meth:`state_at` returned.
+        """Restore a :meth:`state`.
 
         Raises
         ------
@@ -248,7 +231,6 @@ class CoalitionObservers(Stateful):
                     )
                 for r, rule in enumerate(self._rules):
                     yield p, rule, momentum, targets.adversaries, self._latest[p][b, r]
-            self._written.note_written(p * self._context.n_users + np.flatnonzero(self._changed[p]))
             self._changed[p] = False
 
     @property

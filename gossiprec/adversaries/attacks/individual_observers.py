@@ -156,8 +156,7 @@ class IndividualObservers:
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models and scores at a report at time `now`, for a checkpoint."""
         self._settle()
-        changed = functools.partial(self._live, now) if self._complete else None
-        memory = PartialArray(self.memory, functools.partial(self._live, now), changed)
+        memory = PartialArray(self.memory, functools.partial(self._live, now))
         state = {"memory": memory, "latest": self.latest}
         return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
 
@@ -215,13 +214,13 @@ class IndividualObservers:
         """Return the memory entries of some adversaries, for any momentum."""
         return row_entries(self.memory_offsets, adversaries.astype(np.int64))[0]
 
-    def _live(self, now: float, since: float | None = None) -> I64:
-        """Return the ranges of memory that will be read again, of all momenta, or those written after `since`."""
+    def _live(self, now: float) -> I64:
+        """Return the ranges of memory that will be read again, of all momenta."""
         n_kept, size = self.memory.shape
-        slots = self._live_slots(now, since)
+        slots = self._live_slots(now)
         return np.concatenate([slots + b * size for b in range(n_kept)] or [slots[:0]])
 
-    def _live_slots(self, now: float, since: float | None) -> I64:
+    def _live_slots(self, now: float) -> I64:
         """Return the live ranges of one momentum: of pairs with both past and future deliveries.
 
         All ranges of adversaries with an inbox are live: deliveries in it may be read later.
@@ -230,14 +229,11 @@ class IndividualObservers:
         if not self._complete:
             return np.stack([begins, begins + self._n_met * self.lengths], axis=1)
         message, adversary, time = self._arrivals
-        kept = (self.slot_of[message] >= 0) & ~self._waits[adversary]
-        begin_of = begins[adversary] + self.slot_of[message] * self.lengths[adversary]
-        later = kept & (time > now)
+        later = (self.slot_of[message] >= 0) & ~self._waits[adversary] & (time > now)
         message, adversary = message[later], adversary[later]
-        first, next_use = np.unique(begin_of[later], return_index=True)
+        begin_of = begins[adversary] + self.slot_of[message] * self.lengths[adversary]
+        first, next_use = np.unique(begin_of, return_index=True)
         held = self.seen_before[message[next_use]]
-        if since is not None:
-            held &= np.isin(first, begin_of[kept & (time > since) & (time <= now)])
         of_pairs = np.stack([first, first + self.lengths[adversary[next_use]]], axis=1)[held]
         of_all = np.stack([begins, self.memory_offsets[1:]], axis=1)[self._waits]
         both = np.concatenate([of_pairs, of_all])

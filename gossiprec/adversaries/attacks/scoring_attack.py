@@ -385,7 +385,7 @@ class ScoringAttack(Attack):
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models, scores and fictive users."""
         own = self._observers
-        observers = own.state(now) if isinstance(own, IndividualObservers) else own.state_at(now)
+        observers = own.state(now) if isinstance(own, IndividualObservers) else own.state()
         return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
 
     def restore(self, state: Mapping[str, Any]) -> None:

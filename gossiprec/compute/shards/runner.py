@@ -482,7 +482,6 @@ class ShardRunner(WaveRunner):
         """Carry out this shard's part of a plan."""
         begin, before = time.perf_counter(), self.sent.waited_s
         self._busy = 0.0
-        self._executor.store.note_changes(plan.program)
         route = self._routes.shard_plan(plan)
         self._outdated = np.append(
             self._outdated, np.zeros(self._routes.n_rows - len(self._outdated), np.bool_)

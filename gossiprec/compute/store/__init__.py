@@ -158,12 +158,9 @@ class Store(ABC):
     def grow(self, capacity: int) -> None:  # noqa: B027
         """Make room for `capacity` handles."""
 
-    def note_changes(self, program: Program) -> None:  # noqa: B027 (only stores with many rows need it)
-        """Note the rows that a program is about to change, for checkpoints."""
-
     @abstractmethod
-    def state(self, needed: I64, now: float) -> dict[str, Any]:
-        """Return the payloads under `needed` (ascending) and the optimizer state, for a checkpoint at `now`."""
+    def state(self, needed: I64) -> dict[str, Any]:
+        """Return the payloads under `needed` (ascending) and the optimizer state, for a checkpoint."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ from gossiprec.compute.store import Handles, ScoringView, Store
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.numerics.noise import ENCODED, MERGED, TRAINED, to_float16
 from gossiprec.rules.aggregators import Inbox
-from gossiprec.runs.checkpoint_state import PartialArray, RowWriteTimes, rows_to_extents
+from gossiprec.runs.checkpoint_state import PartialArray
 
 # MAP_NORESERVE, which Python does not name
 _NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(sys.platform, 0)
@@ -174,7 +174,6 @@ class Arena(Store):
             else [np.zeros((n_owners, layout.row_size), np.float32) for _ in range(2)]
         )
         self.steps = np.zeros(n_nodes, np.int64)
-        self._rows_written, self._moments_written = RowWriteTimes(capacity), RowWriteTimes(n_owners)
 
     @property
     def is_half(self) -> bool:
@@ -204,7 +203,6 @@ class Arena(Store):
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
-        self._rows_written.note_written(handles)
         self.rows[handles] = values if keys is None else to_float16(values, keys)
 
     def merge(self, program: Program, tasks: I64, seed: int) -> None:
@@ -262,42 +260,17 @@ class Arena(Store):
             self._reserved = larger
         if capacity > len(self.rows):
             self.rows = self._reserved.rows[:capacity]
-            self._rows_written.grow(capacity)
 
-    def note_changes(self, program: Program) -> None:
-        """Note the rows and the moments that a program changes, for checkpoints."""
-        self._rows_written.note_written(program.target)
-        if len(self.first):
-            nodes = program.node[program.update >= 0].astype(np.int64)
-            if self._owners is not None:
-                nodes = np.intersect1d(nodes, self._owners)
-            self._moments_written.note_written(self.moment_rows(nodes))
-
-    def state(self, needed: I64, now: float) -> dict[str, Any]:
+    def state(self, needed: I64) -> dict[str, Any]:
         """Return the rows `needed` (ascending) and the optimizer state, for a checkpoint: references, no copies."""
-        width, rows, moments = self.layout.row_size, self._rows_written, self._moments_written
-        for written in (rows, moments):
-            written.date_noted_rows(now)
-
-        def changed(time: float) -> I64:
-            return rows_to_extents(
-                np.intersect1d(needed, rows.rows_written_after(time), assume_unique=True), width
-            )
-
-        def of_moments(array: F32) -> PartialArray:
-            return PartialArray(
-                array,
-                lambda: rows_to_extents(moments.written_rows(), width),
-                lambda time: rows_to_extents(moments.rows_written_after(time), width),
-            )
-
+        width = self.layout.row_size
         present = self.host_rows(needed)[: needed.max(initial=-1) + 1]
-        first, second = self.host_moments(moments.written_rows())
+        first, second = self.host_moments(np.arange(len(self.first)))
         return {
             "needed": needed,
-            "rows": PartialArray(present, lambda: rows_to_extents(needed, width), changed),
-            "first": of_moments(first),
-            "second": of_moments(second),
+            "rows": PartialArray(present, lambda: np.stack([needed * width, (needed + 1) * width], axis=1)),
+            "first": first,
+            "second": second,
             "steps": self.steps,
         }
 
@@ -311,7 +284,6 @@ class Arena(Store):
             check_array(f"arena.{name}", state[name], getattr(self, name))
         check_range("arena.steps", state["steps"], 0, MOST_COUNT)
         self.rows[needed] = state["rows"][needed]
-        self._moments_written.note_written(np.arange(len(self.first)))
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 
@@ -387,11 +359,6 @@ class SingleModelStore(Arena):
     def grow(self, capacity: int) -> None:
         """Do nothing: the one row serves all handles."""
 
-    def note_changes(self, program: Program) -> None:
-        """Note that the model changes."""
-        self._rows_written.note_written(np.zeros(1, np.int64))
-        self._moments_written.note_written(np.arange(len(self.first)))
-
-    def state(self, needed: I64, now: float) -> dict[str, Any]:
+    def state(self, needed: I64) -> dict[str, Any]:
         """Return the model and its optimizer's state, for a checkpoint."""
-        return super().state(np.zeros(1, np.int64), now)
+        return super().state(np.zeros(1, np.int64))

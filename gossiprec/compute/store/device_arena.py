@@ -175,7 +175,6 @@ class DeviceArena(Arena):
 
     def put(self, handles: Handles, rows: Tensor, keys: U32 | None = None) -> None:
         """Write rows on the device, shape (n, row_size); they are not rounded."""
-        self._rows_written.note_written(handles)
         self._both.put(handles, rows)
 
     def take_moments(self, nodes: I64) -> list[Tensor]:

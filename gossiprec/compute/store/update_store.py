@@ -373,7 +373,7 @@ class UpdateStore(Store):
         """The number of columns of a version."""
         return self.layout.n_items * self.layout.item_width + self.layout.n_shared
 
-    def state(self, needed: I64, now: float) -> dict[str, Any]:
+    def state(self, needed: I64) -> dict[str, Any]:
         """Return the payloads, with each version once, and the clients' own parts, for a checkpoint."""
         held = [self.payload(handle) for handle in needed.tolist()]
         numbers: dict[int, int] = {}

@@ -193,7 +193,7 @@ class ActiveRun:
         prepared = self.prepared
         return {
             **{name: part.state() for name, part in self._parts().items()},
-            "arena": prepared.executor.store.state(prepared.planner.needed_rows, now),
+            "arena": prepared.executor.store.state(prepared.planner.needed_rows),
             "attacks": [attack.state(now) for attack in prepared.attacks],
             "done": self._done,
             "reached": self._reached,

@@ -64,7 +64,6 @@ class CheckpointWriter:
         self._last_round = done
         self._last_time = time.monotonic()
         self._writer: _Writer | None = None
-        self._last_tick: int | None = None
         self._possible = True
         self._has_reported = False
 
@@ -140,7 +139,6 @@ class CheckpointWriter:
                 state,
                 keep=self._options.keep,
                 wanted=lambda: os.getppid() == parent,
-                after=self._last_tick,
             )
             status = 0
         except BaseException as error:
@@ -160,7 +158,6 @@ class CheckpointWriter:
         os.close(self._writer.answer)
         stamp, self._writer = self._writer.stamp, None
         if status == 0:
-            self._last_tick = stamp.tick
             self._directory.checkpoints.note_written(stamp.tick)
             return
         self._failed(
