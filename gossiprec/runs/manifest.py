@@ -293,10 +293,8 @@ def read_study_mark(folder: Path) -> dict[str, Any]:
 
 
 def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
-    """Return why a manifest is not as it was written, or None, also if an earlier version wrote no digest."""
+    """Return why a manifest is not as it was written, or None."""
     recorded = manifest.get(DIGEST)
-    if recorded is None and not has_digests(manifest):
-        return None
     found = _digest({key: value for key, value in manifest.items() if key != DIGEST})
     if recorded != found:
         return f"was changed after it was written: its content has digest {found}, but it records {recorded}"
@@ -307,11 +305,6 @@ def identify_results(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the digests that identify the results of a complete run: of its events, and of ``metrics.csv``."""
     metrics = (manifest.get(FILES) or {}).get(run_files.METRICS)
     return {"log_digest": manifest.get("log_digest"), run_files.METRICS: metrics}
-
-
-def has_digests(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a manifest records digests of the run's files; earlier versions recorded none."""
-    return FILES in manifest
 
 
 def digests_of(run: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
@@ -341,7 +334,7 @@ def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
                 f"{run / name} was changed after it was written: it has {_shown(found[name])}, but "
                 f"{run_files.MANIFEST} records {_shown(recorded[name])}"
             )
-    if has_digests(manifest) and manifest.get("status") != "running":
+    if manifest.get("status") != "running":
         faults += [
             f"{run / name} is not recorded in {run_files.MANIFEST}"
             for name in sorted(found.keys() - recorded)

@@ -9,15 +9,10 @@ from pathlib import Path
 from gossiprec.base.errors import LogError
 from gossiprec.runs import run_files
 from gossiprec.runs.lock import is_locked
-from gossiprec.runs.manifest import file_faults, has_digests, manifest_fault, read_manifest
+from gossiprec.runs.manifest import file_faults, manifest_fault, read_manifest
 from gossiprec.runs.reader import EventLog, LogDamage, open_log
 from gossiprec.runs.record_format import DamagedError
 from gossiprec.runs.run_files import check_own_files
-
-_NO_DIGESTS = (
-    "; the manifest has no digests of the other files of the run, because an earlier version of gossiprec "
-    "wrote it"
-)
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,8 @@ class LogVerification:
         The first of `faults`.
     faults : tuple of str
         Differences between the manifest and itself, the log, or the other files of the run.
-    has_digests : bool
-        Whether the manifest holds digests to compare with; manifests of earlier versions have none.
+    has_manifest : bool
+        Whether the run has a manifest, which records digests of its files.
     is_growing : bool
         Whether a running process holds the log's lock.
     """
@@ -67,7 +62,7 @@ class LogVerification:
     rows_lost: dict[str, int] | None = None
     contradiction: str | None = None
     faults: tuple[str, ...] = ()
-    has_digests: bool = False
+    has_manifest: bool = False
     is_growing: bool = False
 
     def __str__(self) -> str:
@@ -77,8 +72,8 @@ class LogVerification:
             found = self.contradiction
         elif self.complete:
             found = "complete and intact"
-            if self.run is not None:
-                found += ", and so are all files of the run" if self.has_digests else _NO_DIGESTS
+            if self.has_manifest:
+                found += ", and so are all files of the run"
         else:
             now = "is being written" if self.is_growing else "ends"
             found = f"intact so far, but {now} at byte {self.size_bytes} without an index"
@@ -118,7 +113,7 @@ def verify_log(path: str | os.PathLike[str]) -> LogVerification:
         reason = f"the content has digest {digest}, but the index records {log.recorded_digest}"
         damage_found = LogDamage(log.index_offset, reason)
     after, lost = _beyond(log) if log.damage else ({}, None)
-    faults, digests = _faults(run, log, digest) if run else ([], False)
+    faults = _faults(run, log, digest) if run else []
     return LogVerification(
         path=path,
         size_bytes=log.size_bytes,
@@ -132,7 +127,7 @@ def verify_log(path: str | os.PathLike[str]) -> LogVerification:
         rows_lost=lost,
         contradiction=faults[0] if faults else None,
         faults=tuple(faults),
-        has_digests=digests,
+        has_manifest=run is not None and (run / run_files.MANIFEST).exists(),
         is_growing=growing,
     )
 
@@ -146,15 +141,15 @@ def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
     return after, {kind: written.get(kind, 0) - log.rows[kind] - after[kind] for kind in log.kinds}
 
 
-def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
-    """Return the differences from a run's manifest, and whether it has digests; no differences if there is none."""
+def _faults(run: Path, log: EventLog, digest: str) -> list[str]:
+    """Return the differences from a run's manifest, if there is one."""
     path = run / run_files.MANIFEST
     if not path.exists():
-        return [], False
+        return []
     try:
         manifest = read_manifest(run)
     except LogError as error:
-        return [f"cannot be compared with {path}, which is not a manifest ({error})"], False
+        return [f"cannot be compared with {path}, which is not a manifest ({error})"]
     recorded, faults = manifest.get("log_digest"), []
     if fault := manifest_fault(manifest):
         faults.append(f"{path} {fault}")
@@ -164,7 +159,7 @@ def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
         faults.append(
             f"ends at byte {log.size_bytes} without an index, but according to {path} the run is complete"
         )
-    return [*faults, *file_faults(run, manifest), *_observed_faults(run)], has_digests(manifest)
+    return [*faults, *file_faults(run, manifest), *_observed_faults(run)]
 
 
 def _observed_faults(run: Path) -> list[str]:
