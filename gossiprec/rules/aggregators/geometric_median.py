@@ -9,10 +9,10 @@ begin at the median of each number, which no minority of models can move far, an
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
@@ -28,15 +28,6 @@ class GeometricMedianOptions(TouchedRuleOptions):
     """largest number of steps; a run ends if they do not reach the tolerance"""
     weighting: Literal["equal", "samples"] = "equal"
     """equal: every model counts the same; samples: by its node's number of positives, as RFA does"""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_smoothing(cls, raw: Any) -> Any:
-        if isinstance(raw, dict) and "smoothing" in raw:
-            raise ValueError(
-                "found smoothing, which the rule no longer has: it iterates to a tolerance; remove it"
-            )
-        return raw
 
 
 @AGGREGATORS.register("geometric-median")
