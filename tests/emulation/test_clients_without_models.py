@@ -526,7 +526,7 @@ def test_a_checkpoint_holds_what_was_sent_beside_versions_once():
     for handle, extras in ((0, one), (1, other), (2, one), (4, other)):
         stores[0].attach_extras(handle, extras)
 
-    state = stores[0].state(np.arange(4), 0.0)
+    state = stores[0].state(np.arange(4))
     stores[1].restore(state)
 
     assert len(state["extras"]) == 2
