@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -34,44 +32,3 @@ def in_sorted(wanted: I64, ascending: I64) -> Bools:
         return np.zeros(len(wanted), np.bool_)
     places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
     return np.asarray(ascending[places] == wanted)
-
-
-MOST_COUNT = 2**40
-"""Upper bound of every count of a run; a larger number in a checkpoint is invalid."""
-
-
-def check_array(name: str, found: object, like: npt.NDArray[Any], *, grows: bool = False) -> None:
-    """Refuse an object that is no array of the type and shape of another.
-
-    Parameters
-    ----------
-    name : str
-        Name of the array, for the message.
-    found : object
-    like : ndarray
-    grows : bool
-        Whether the first dimension may differ.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not isinstance(found, np.ndarray) or found.dtype != like.dtype:
-        kind = found.dtype if isinstance(found, np.ndarray) else type(found).__name__
-        raise ValueError(f"{name}: found {kind}; expected an array of {like.dtype}")
-    skipped = 1 if grows else 0
-    if found.ndim != like.ndim or found.shape[skipped:] != like.shape[skipped:]:
-        raise ValueError(f"{name}: found shape {found.shape}; expected {like.shape}")
-
-
-def check_range(name: str, found: npt.NDArray[Any], low: int, high: int) -> None:
-    """Refuse integers outside of ``low .. high``.
-
-    Raises
-    ------
-    ValueError
-    """
-    if not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(f"{name}: found {found.dtype}; expected integers")
-    if found.size and (int(found.min()) < low or int(found.max()) > high):
-        raise ValueError(f"{name}: found {found.min()} to {found.max()}; expected {low} to {high}")

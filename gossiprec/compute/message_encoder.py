@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I32, I64, Bools, check_array
+from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.isolation import is_foreign
 from gossiprec.compute.executors.base import Executor, ExecutorContext
@@ -134,7 +134,6 @@ class MessageEncoder:
         """Restore a :meth:`state`."""
         memories = [*self._memory.values(), *self._forged_memory.values()]
         for own, found in zip(memories, state["memory"], strict=True):
-            check_array("encoder.memory", found, own)
             own[:] = found
 
     def export_nodes(self, nodes: I64) -> list[F32]:

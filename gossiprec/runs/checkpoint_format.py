@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.base.arrays import I64, MOST_COUNT, U8
+from gossiprec.base.arrays import I64, U8
 from gossiprec.base.errors import LogError
 from gossiprec.runs import record_format
 from gossiprec.runs.checkpoint_state import PartialArray
@@ -273,7 +273,7 @@ def read_head(file: BinaryIO) -> tuple[CheckpointStamp, int]:
 
 def _check_stamp(stamp: CheckpointStamp) -> None:
     numbers = [stamp.tick, stamp.log_bytes, *(number for table in stamp.tables.values() for number in table)]
-    if not all(type(number) is int and 0 <= number <= MOST_COUNT for number in numbers):
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers):
         raise ValueError(f"found the numbers {numbers}; expected counts")
     if not isinstance(stamp.time, float | int) or any(len(table) != 2 for table in stamp.tables.values()):
         raise ValueError(f"found the time {stamp.time!r} and the tables {stamp.tables!r}")

@@ -99,20 +99,6 @@ def test_ignored_versions_and_control_messages_hold_no_rows():
     planner.restore(planner.state())
 
 
-def test_a_planner_refuses_other_messages_without_a_model(talking):
-    from gossiprec.compute.plan.program import CARRIED, NONE, PastEvents
-
-    made = make_test_protocol(Talking, 6, wakes=5)
-    (segment,), inline = record_tape(made)
-    planner, past = make_test_planner(made, inline=inline), PastEvents(6, inline=inline)
-    planner.plan(segment)
-    past.note(segment)
-    state = planner.state()
-    state["messages"][np.flatnonzero(segment.carries_model)[0], CARRIED] = NONE
-    with pytest.raises(ValueError, match="messages without a model"):
-        planner.check_past(past)
-
-
 @pytest.mark.full
 def test_executors_agree(talking):
     one, *others = (

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.observations import GroupDeliveries, KnownDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems
-from gossiprec.base.arrays import F32, I32, I64, U32, Bools, check_array
+from gossiprec.base.arrays import F32, I32, I64, U32, Bools
 from gossiprec.base.rng import philox_words, purpose_id
 from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
@@ -114,24 +113,6 @@ class CoalitionObservers(Stateful):
         self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a :meth:`state`.
-
-        Raises
-        ------
-        ValueError
-            If an array has another shape than this run needs.
-        """
-        for name in ("memory", "met", "changed"):
-            check_array(f"observers.{name}", state[name], getattr(self, f"_{name}"))
-        for name in ("latest", "shared_of"):
-            for found, own in zip(state[name], getattr(self, f"_{name}"), strict=True):
-                check_array(f"observers.{name}", found, own, grows=name == "shared_of")
-        for found, hosts in zip(state["shared_of"], self._hosts, strict=True):
-            if len(found) not in (0, len(hosts)):
-                raise ValueError(f"observers.shared_of: found {len(found)} rows; expected {len(hosts)}")
-        super().restore(state)
 
     def extend_deliveries(self, deliveries: KnownDeliveries) -> None:
         """Do nothing: pools need no notice of deliveries."""

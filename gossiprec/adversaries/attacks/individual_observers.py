@@ -13,7 +13,7 @@ from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDeliveries, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems
-from gossiprec.base.arrays import F32, I32, I64, check_array, check_range
+from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.kernel_interface import (
@@ -101,7 +101,7 @@ class IndividualObservers:
         self._complete = deliveries.complete
         if not deliveries.complete:
             self._slot_at = np.full((n_adversaries, n_users), -1, np.int32)
-            self._n_met = np.zeros(n_adversaries, np.int32)
+            self._n_met = np.zeros(n_adversaries, np.int64)
             self._take_memory(np.full(n_adversaries, n_users))
             return
         of_users = deliveries.sender < n_users  # a coordinator sends too, but is no victim
@@ -130,7 +130,7 @@ class IndividualObservers:
         receiver = adversary[fresh]
         rank = np.arange(len(fresh)) - np.searchsorted(receiver, receiver)
         self._slot_at[receiver, sender[fresh]] = self._n_met[receiver] + rank
-        self._n_met += np.bincount(receiver, minlength=len(self._n_met)).astype(np.int32)
+        self._n_met += np.bincount(receiver, minlength=len(self._n_met))
         self.slot_of[message] = self._slot_at[adversary, sender]
         self.seen_before[message] = True
         self.seen_before[message[fresh]] = False
@@ -158,34 +158,14 @@ class IndividualObservers:
         self._settle()
         memory = PartialArray(self.memory, functools.partial(self._live, now))
         state = {"memory": memory, "latest": self.latest}
-        return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
+        return state if self._complete else {**state, "slot_at": self._slot_at}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that :meth:`state` returned.
-
-        Raises
-        ------
-        ValueError
-            If memory has another shape than this run needs, or slots are out of their range.
-        """
-        for name in ("memory", "latest"):
-            check_array(f"observers.{name}", state[name], getattr(self, name))
-        if not self._complete:
-            self._check_slots(state["slot_at"], state["n_met"])
+        """Restore the state that :meth:`state` returned."""
         self.memory, self.latest, self._bundled = state["memory"], state["latest"], NOT_BUNDLED
         if not self._complete:
-            self._slot_at, self._n_met = state["slot_at"], state["n_met"]
-
-    def _check_slots(self, slot_at: I32, n_met: I32) -> None:
-        """Refuse slots unless they are the first ones of each adversary, each used once."""
-        check_array("observers.slot_at", slot_at, self._slot_at)
-        check_array("observers.n_met", n_met, self._n_met)
-        check_range("observers.n_met", n_met, 0, slot_at.shape[1])
-        for slots, met in zip(slot_at, n_met.tolist(), strict=True):
-            if not np.array_equal(np.sort(slots[slots != -1]), np.arange(met)):
-                raise ValueError(
-                    "observers.slot_at: found slots that are not the first ones, each given once"
-                )
+            self._slot_at = state["slot_at"]
+            self._n_met = np.count_nonzero(self._slot_at >= 0, axis=1)
 
     def export_node_state(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
         """Return copies of the scores of some adversaries, or of their whole state."""
@@ -194,7 +174,7 @@ class IndividualObservers:
         scores = {"latest": self.latest[:, :, some]}
         if not whole:
             return scores
-        slots = {} if self._complete else {"slot_at": self._slot_at[some], "n_met": self._n_met[some]}
+        slots = {} if self._complete else {"slot_at": self._slot_at[some]}
         fictive = {name: value[some] for name, value in self.fictive.state().items()}
         return {**scores, **slots, "fictive": fictive, "memory": self.memory[:, self._places(some)]}
 
@@ -208,7 +188,8 @@ class IndividualObservers:
         for name, value in state["fictive"].items():
             getattr(self.fictive, name)[some] = value
         if not self._complete:
-            self._slot_at[some], self._n_met[some] = state["slot_at"], state["n_met"]
+            self._slot_at[some] = state["slot_at"]
+            self._n_met[some] = np.count_nonzero(state["slot_at"] >= 0, axis=1)
 
     def _places(self, adversaries: I32) -> I64:
         """Return the memory entries of some adversaries, for any momentum."""

@@ -15,7 +15,6 @@ from gossiprec.compute.plan import program as at
 from gossiprec.compute.plan.program import (
     ExecutionPlan,
     MergeTables,
-    PastEvents,
     PlanRules,
     PoolTables,
     Program,
@@ -23,7 +22,6 @@ from gossiprec.compute.plan.program import (
     TaskTables,
     VersionTables,
     build_execution_plan,
-    check_planner_state,
 )
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape, TapeEvent, TapeSegment, operations_by_slot
 
@@ -167,26 +165,9 @@ class Planner:
         return {name: getattr(self, f"_{name}") for name in _STATE}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the :meth:`state` of another planner of the same run.
-
-        Raises
-        ------
-        ValueError
-            If an index is out of range (:mod:`gossiprec.compute.plan.program`).
-        """
-        check_planner_state(state, self.state())
+        """Restore the :meth:`state` of another planner of the same run."""
         for name in _STATE:
             setattr(self, f"_{name}", state[name])
-
-    def check_past(self, past: PastEvents) -> None:
-        """Refuse a restored state that the past events cannot have led to.
-
-        Raises
-        ------
-        ValueError
-        """
-        trains = int((self._rules.behaviours == Op.TRAIN).sum(axis=2).max())
-        past.check(self.state(), trains)
 
     @property
     def needed_rows(self) -> I64:

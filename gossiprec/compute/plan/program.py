@@ -1,20 +1,17 @@
 """Programs of tasks, pool deliveries, and execution plans, as plain arrays from the planner.
 
-Also here: the tables of the planner, with constants that name their columns, and the checks of a planner's state from a
-checkpoint. The checks are needed because compiled loops index tables by these numbers
-without bounds checks. :class:`PastEvents` checks a restored state against the events of the tape before it.
+Also here: the tables of the planner, with constants that name their columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_array, check_range
-from gossiprec.compute.plan.tape import TapeEvent, TapeSegment
+from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 
 # Columns of the node table. LIMIT is the number of local updates after which a node stops training. HELD is the row
 # of the version that it pushed last, and PUSHED the first message of that push, if it mixes. INBOX is 1 if received
@@ -140,199 +137,6 @@ class TaskTables(NamedTuple):
             np.empty(n_merges, np.float32),
             np.empty((n_encodes, 4), np.int32),
         )
-
-
-MOST_WAVES = 2**30
-"""A number of waves that no run reaches; sums of a few such numbers still fit 32 bits."""
-_ROWS_OF_NODES = (CURRENT, HELD, BASE)
-_SAME = (ROLE, LIMIT, INBOX, REWRITES)
-
-
-def check_planner_state(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> None:
-    """Refuse a state with an index out of range, or with contradictory claims and lists.
-
-    Parameters
-    ----------
-    state : mapping
-        From a checkpoint.
-    fresh : mapping
-        The state of the same planner before it planned anything.
-
-    Raises
-    ------
-    ValueError
-        Naming the table and what is wrong with it.
-    """
-    _check_shapes(state, fresh)
-    counters = _check_counters(state, fresh)
-    _check_nodes(state, fresh, counters)
-    _check_rows(state, counters)
-    _check_free(state, counters)
-    _check_messages(state)
-    check_range("planner.pool_waves", state["pool_waves"], 0, int(counters[LAST_WAVE]))
-
-
-def _check_shapes(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> None:
-    for name, like in fresh.items():
-        check_array(f"planner.{name}", state[name], like, grows=name not in _FIXED)
-    if not len(state["free"]) or len(state["rows"]) < len(state["nodes"]):
-        raise ValueError("planner.rows: found fewer rows than nodes")
-
-
-_FIXED = ("nodes", "mass", "counters", "pool_waves")
-
-
-def _check_counters(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> I64:
-    counters: I64 = state["counters"]
-    most = np.full(len(counters), MOST_WAVES)
-    most[[FREE_HEAD, FREE_COUNT]] = len(state["free"]) - 1, len(state["free"])
-    most[[QUEUED, COLLECTED]] = len(state["messages"])
-    most[FRESH], most[RESERVE] = (len(state["rows"]), fresh["counters"][RESERVE])
-    least = np.zeros(len(counters), np.int64)
-    least[FRESH], least[RESERVE] = (fresh["counters"][FRESH], most[RESERVE])
-    if ((counters < least) | (counters > most)).any():
-        place = int(np.flatnonzero((counters < least) | (counters > most))[0])
-        raise ValueError(
-            f"planner.counters[{place}]: found {counters[place]}; expected {least[place]} to {most[place]}"
-        )
-    return counters
-
-
-def _check_nodes(state: Mapping[str, Any], fresh: Mapping[str, Any], counters: I64) -> None:
-    nodes, before, used = state["nodes"], fresh["nodes"], int(counters[FRESH])
-    n_messages = len(state["messages"])
-    for column in _SAME:
-        if not np.array_equal(nodes[:, column], before[:, column]):
-            raise ValueError(f"planner.nodes: column {column} does not match this scenario")
-    check_range("planner.nodes: rows", nodes[:, CURRENT], 0, used - 1)
-    check_range("planner.nodes: rows", nodes[:, [HELD, BASE]], NONE, used - 1)
-    lists = nodes[:, [HEAD, TAIL, PUSHED]]
-    check_range("planner.nodes: messages", lists, NONE, n_messages - 1)
-    check_range("planner.nodes: pushes", nodes[:, PUSHES], 0, n_messages)
-    if (nodes[:, UPDATES] < 0).any() or (nodes[:, UPDATES] > nodes[:, LIMIT]).any():
-        raise ValueError("planner.nodes: found a number of updates that is negative or beyond the limit")
-
-
-def _check_rows(state: Mapping[str, Any], counters: I64) -> None:
-    rows, nodes, versions = state["rows"], state["nodes"], state["versions"]
-    used, last = int(counters[FRESH]), int(counters[LAST_WAVE])
-    claims = len(state["messages"]) + 4 * len(nodes) + len(versions)
-    check_range("planner.rows: claims", rows[:, NEEDED], 0, claims)
-    check_range("planner.rows: waves", rows[:, [WRITTEN, READ]], 0, last)
-    check_range("planner.versions", versions, 0, used - 1)
-    named = nodes[:, _ROWS_OF_NODES]
-    held = np.concatenate([named[named != NONE], versions])
-    if (rows[held, NEEDED] < 1).any():
-        raise ValueError("planner.rows: found no claim on a row that a node holds")
-
-
-def _check_free(state: Mapping[str, Any], counters: I64) -> None:
-    free, rows = state["free"], state["rows"]
-    count = int(counters[FREE_COUNT])
-    ring = np.roll(free, -int(counters[FREE_HEAD]))[:count]
-    check_range("planner.free", ring, 0, int(counters[FRESH]) - 1)
-    if len(np.unique(ring)) != count or (rows[ring, NEEDED] != 0).any():
-        raise ValueError("planner.free: found a row twice, or one that is in use")
-
-
-def _check_messages(state: Mapping[str, Any]) -> None:
-    messages, n_nodes = state["messages"], len(state["nodes"])
-    n = len(messages)
-    check_range("planner.messages: senders", messages[:, SENDER], 0, n_nodes - 1)
-    check_range("planner.messages: rows", messages[:, CARRIED], NONE, len(state["rows"]) - 1)
-    check_range("planner.messages: lists", messages[:, NEXT], NONE, n - 1)
-    check_range("planner.messages: pushes", messages[:, PUSH], 0, max(n - 1, 0))
-
-
-class PastEvents:
-    """The record of the tape before a checkpoint: the receiver of each message, and each node's events.
-
-    Parameters
-    ----------
-    n_nodes : int
-    inline : bool
-        Whether messages arrive the moment they are sent.
-    """
-
-    def __init__(self, n_nodes: int, *, inline: bool) -> None:
-        self._inline = inline
-        self._events = np.zeros(n_nodes, np.int64)
-        self._received: list[tuple[I32, I32]] = []
-        self._controls: list[I64] = []
-        self._n_sent = 0
-        self.any = False
-
-    def note(self, segment: TapeSegment) -> None:
-        """Note a segment of tape that an earlier process carried out."""
-        self.any = True
-        first, n_nodes = segment.first_message, len(self._events)
-        self._n_sent = first + len(segment.receiver)
-        self._controls.append(first + np.flatnonzero(segment.control))
-        self._events += np.bincount(segment.node, minlength=n_nodes)
-        if self._inline:
-            self._events += np.bincount(segment.receiver, minlength=n_nodes)
-            sent = np.arange(first, self._n_sent, dtype=np.int32)
-            self._received.append((sent, segment.receiver))
-        else:
-            arrived = segment.kind == TapeEvent.DELIVER
-            self._received.append((segment.message[arrived], segment.node[arrived]))
-
-    def check(self, state: Mapping[str, Any], trains: int) -> None:
-        """Refuse queued messages that have not arrived at their node, and too many updates.
-
-        Parameters
-        ----------
-        state : mapping
-            The planner's state.
-        trains : int
-            Largest number of local updates of a node at one event.
-
-        Raises
-        ------
-        ValueError
-        """
-        nodes, messages = state["nodes"], state["messages"]
-        if self._n_sent > len(messages):
-            raise ValueError(
-                f"planner.messages: found {len(messages)}; expected {self._n_sent}, as many as were sent"
-            )
-        if (nodes[:, UPDATES] > trains * self._events).any():
-            raise ValueError("planner.nodes: found more updates than the node can have made by now")
-        controls = np.flatnonzero(messages[:, CARRIED] == NONE)
-        if not np.array_equal(controls, np.concatenate([np.zeros(0, np.int64), *self._controls])):
-            raise ValueError("planner.messages: found other messages without a model than were sent")
-        self._controls.clear()
-        receiver = np.full(len(messages), NONE, np.int64)
-        for message, node in self._received:
-            receiver[message] = node
-        self._received.clear()
-        queued = self._queued(nodes, messages[:, NEXT], receiver)
-        waits = nodes[:, INBOX] != 0
-        for place, some in ((QUEUED, ~waits), (COLLECTED, waits)):
-            if int(queued[some].sum()) != int(state["counters"][place]):
-                raise ValueError(
-                    "planner.counters: the number of queued messages differs from the length of the lists"
-                )
-
-    def _queued(self, nodes: I32, following: I32, receiver: I64) -> I64:
-        """Return the number of messages queued for each node; each list is followed to its end once."""
-        counts = np.zeros(len(nodes), np.int64)
-        seen = np.zeros(len(following), np.bool_)
-        for node, (head, tail) in enumerate(nodes[:, [HEAD, TAIL]].tolist()):
-            message, last = head, NONE
-            while message != NONE:
-                if seen[message] or receiver[message] != node:
-                    raise ValueError(
-                        f"planner.messages: message {message} is queued twice, or has not arrived at node {node}"
-                    )
-                seen[message], last = True, message
-                counts[node] += 1
-                message = int(following[message])
-            if last != tail:
-                raise ValueError(
-                    f"planner.nodes: the last message queued for node {node} is {last}, not {tail}"
-                )
-        return counts
 
 
 @dataclass(frozen=True)

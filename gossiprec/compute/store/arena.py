@@ -20,12 +20,9 @@ from gossiprec.base.arrays import (
     F64,
     I32,
     I64,
-    MOST_COUNT,
     U32,
     Bools,
     are_all_finite,
-    check_array,
-    check_range,
 )
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.rng import philox_words
@@ -277,12 +274,6 @@ class Arena(Store):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`; moments are written in place, for optimizers may hold views of them."""
         needed = state["needed"]
-        check_array("arena.needed", needed, np.zeros(0, np.int64), grows=True)
-        check_array("arena.rows", state["rows"], self.rows, grows=True)
-        check_range("arena.needed", needed, 0, min(len(self.rows), len(state["rows"])) - 1)
-        for name in ("first", "second", "steps"):
-            check_array(f"arena.{name}", state[name], getattr(self, name))
-        check_range("arena.steps", state["steps"], 0, MOST_COUNT)
         self.rows[needed] = state["rows"][needed]
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]

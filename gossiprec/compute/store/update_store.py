@@ -13,12 +13,9 @@ from gossiprec.base.arrays import (
     F64,
     I32,
     I64,
-    MOST_COUNT,
     U32,
     Bools,
     are_all_finite,
-    check_array,
-    check_range,
 )
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries
@@ -399,35 +396,8 @@ class UpdateStore(Store):
         extras = {str(numbers[id(extras)]): dict(extras) for extras in held.values()}
         return {"extras_of": of, "extras": extras}
 
-    def _check(self, state: Mapping[str, Any]) -> None:
-        needed, versions, is_update = state["needed"], state["versions"], state["is_update"]
-        for name in ("needed", "version"):
-            check_array(f"arena.{name}", state[name], np.zeros(len(needed), np.int64))
-        check_range("arena.needed", needed, 0, 2**31 - 1)
-        _check_tables(
-            state, versions=self.n_columns, told=self.user_upload_width, rows=self.layout.item_width,
-            shared=self.layout.n_shared,
-        )  # fmt: skip
-        check_range("arena.version", state["version"], 0, len(versions) - 1)
-        check_array("arena.is_update", is_update, np.zeros(len(needed), np.bool_))
-        if int(is_update.sum()) != len(state["touched"]):
-            raise ValueError(
-                "arena.touched: the number of updates differs from the number of handles that hold one"
-            )
-        _check_packed(state, self.layout)
-        for name in ("own", "first", "second", "steps"):
-            check_array(f"arena.{name}", state[name], getattr(self, name))
-        check_range("arena.steps", state["steps"], 0, MOST_COUNT)
-
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a :meth:`state`.
-
-        Raises
-        ------
-        ValueError
-            If the number of a version or of an item is out of range.
-        """
-        self._check(state)
+        """Restore a :meth:`state`."""
         versions, needed, is_update = list(state["versions"]), state["needed"], state["is_update"]
         bases = [versions[at] for at in state["version"].tolist()]
         self._held = dict(zip(needed.tolist(), bases, strict=True))
@@ -442,32 +412,6 @@ class UpdateStore(Store):
         self._held, self._common = {}, ended.version(int(current[-1])).copy()
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = getattr(ended, name)
-
-
-def _check_tables(state: Mapping[str, Any], **widths: int) -> None:
-    """Refuse tables of float32 that have other widths."""
-    for name, width in widths.items():
-        check_array(f"arena.{name}", state[name], np.zeros((0, width), np.float32), grows=True)
-
-
-def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
-    """Refuse packed updates with items that are out of range or not ascending."""
-    check_range("arena.touched", state["touched"], 0, layout.n_items)
-    check_array("arena.items", state["items"], np.zeros(0, np.int32), grows=True)
-    check_range("arena.items", state["items"], 0, layout.n_items - 1)
-    touched, items = state["touched"], state["items"]
-    if not touched.sum() == len(items) == len(state["rows"]) or len(state["shared"]) != len(touched):
-        raise ValueError("arena: found updates that do not match the tables of items and rows")
-    has_upload = state["tells"]
-    check_array("arena.tells", has_upload, np.zeros(0, np.bool_), grows=True)
-    if len(has_upload) != len(touched) or np.count_nonzero(has_upload) != len(state["told"]):
-        raise ValueError(
-            "arena.tells: found another number of updates with user uploads than the table of uploads has rows"
-        )
-    rises = np.diff(items.astype(np.int64)) > 0
-    rises[np.cumsum(touched)[:-1][np.cumsum(touched)[:-1] < len(items)] - 1] = True
-    if not rises.all():
-        raise ValueError("arena.items: found an update with items that are not ascending")
 
 
 def _is_of(payload: Payload | None, version: F32) -> bool:

@@ -25,6 +25,7 @@ from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.event_recorder import EventRecorder
+from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
 from gossiprec.emulation.run.report_actions import CheckpointWriter, EarlyStop, OptionChanges
 from gossiprec.emulation.run.tracker_dispatch import report_figures
@@ -51,7 +52,6 @@ from gossiprec.emulation.scoring.utility_summaries import (
 )
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.runs import RunDirectory
-from gossiprec.runs.checkpoint_state import check_state
 from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.scenario.cross_checks import change_problems
 from gossiprec.scenario.sections import OptionChange
@@ -207,11 +207,11 @@ class ActiveRun:
         Raises
         ------
         ValueError
-            If it holds other entries, as the state of another version of the code may.
+            If it holds other entries, as the state of another version of the code may, or impossible indices.
         """
         parts, fresh = self._parts(), self.state(0.0)
         _check_entries("the state", state, fresh)
-        check_state("the state", {**state, "planner": {}, "recording": {}, "times": {}}, fresh)
+        check_indices(state, fresh, self.prepared.split.n_items)
         for name, part in parts.items():
             _check_entries(name, state[name], part.state())
             part.restore(state[name])

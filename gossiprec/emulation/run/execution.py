@@ -255,23 +255,16 @@ class ReopenedRun:
         Raises
         ------
         OtherRunError
-            If the checkpoint does not fit this run, even if that is found later.
+            If the checkpoint does not fit this run.
         """
-        try:
-            return finish_steps(
-                execute_run(
-                    lambda progress: self._restore(progress, begin),
-                    self.directory,
-                    options,
-                    after=self.stamp.tick,
-                )
+        return finish_steps(
+            execute_run(
+                lambda progress: self._restore(progress, begin),
+                self.directory,
+                options,
+                after=self.stamp.tick,
             )
-        except _UNFIT as error:
-            raise OtherRunError(
-                f"the run failed after it was resumed from {self.checkpoint}: {type(error).__name__}: "
-                f"{error}; the checkpoint is damaged or was modified, or the code has a bug, so "
-                f"{restart_hint(self.directory.path)}"
-            ) from error
+        )
 
 
 def reopen_run(

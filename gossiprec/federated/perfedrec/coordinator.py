@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.base.arrays import F32, F64, I32, I64, Bools, check_array, check_range
+from gossiprec.base.arrays import F32, F64, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.rng import generator
@@ -519,9 +519,6 @@ class ClusterModels(CoordinatorHook):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned."""
-        number = 0 if self._options is None else self._options.number
-        check_array("server.cluster_of", state["cluster_of"], self._cluster_of)
-        check_range("server.cluster_of", state["cluster_of"], -1, number - 1)
         super().restore(state)
         if self._table is not None:
             self._table.restore(state["table"])
