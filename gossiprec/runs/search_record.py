@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from gossiprec.base.errors import LogError
 from gossiprec.runs.manifest import read_json
+from gossiprec.runs.record_models import check_record
 
 SEARCH = "search.json"
 
@@ -49,6 +50,7 @@ class SearchRecord(TypedDict):
 
 
 _RECORD = TypeAdapter(SearchRecord)
+_NEXT = "the file is damaged: delete it, and run the same search again (finished runs are kept)"
 
 
 def read_search(folder: Path) -> SearchRecord | None:
@@ -62,12 +64,7 @@ def read_search(folder: Path) -> SearchRecord | None:
     path = folder / SEARCH
     if not path.exists():
         return None
-    try:
-        found = _RECORD.validate_python(read_json(path), strict=False)
-    except ValidationError as error:
-        first = error.errors()[0]
-        at = ".".join(map(str, first["loc"])) or "the file"
-        raise _damaged(path, f"{at}: {first['msg']}") from None
+    found = check_record(path, read_json(path), _RECORD.validate_python, _NEXT)
     for place, trial in enumerate(found["trials"]):
         if trial["number"] != place or not found["axes"].keys() <= trial["labels"].keys():
             raise _damaged(
@@ -85,7 +82,4 @@ def read_search(folder: Path) -> SearchRecord | None:
 
 
 def _damaged(path: Path, found: str) -> LogError:
-    return LogError(
-        f"{path}: {found}; expected the record of a search; the file is damaged: delete it, and run the same search "
-        "again (finished runs are kept)"
-    )
+    return LogError(f"{path}: {found}; expected the record of a search; {_NEXT}")

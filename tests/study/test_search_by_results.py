@@ -178,16 +178,16 @@ def test_command_refuses_what_a_search_cannot_do(tmp_path, capsys):
 
 
 DAMAGE = {
-    "trials: ": lambda found: found.update(trials=7),
-    "trials.0.early: ": lambda found: found["trials"][0].pop("early"),
-    "trials.0.value: ": lambda found: found["trials"][0].update(value="x"),
+    "trials is 7; expected a list; the file is damaged": lambda found: found.update(trials=7),
+    "trials.0.early is missing": lambda found: found["trials"][0].pop("early"),
+    "trials.0.value is 'x'; expected a valid number": lambda found: found["trials"][0].update(value="x"),
     "trials.0: a complete trial without a value": lambda found: found["trials"][0].update(value=None),
     "trials.0: not the trial of this place": lambda found: found["trials"][0].update(labels={}),
     "trials.0.labels.fanout: 9 is not on the axis": lambda found: found["trials"][0]["labels"].update(
         fanout=9
     ),
     "best: found 99": lambda found: found.update(best=99),
-    "objective: ": lambda found: found.clear(),
+    "objective is missing": lambda found: found.clear(),
 }
 
 
