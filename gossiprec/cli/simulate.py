@@ -205,6 +205,7 @@ def print_summary_tables(summary: Mapping[str, Any]) -> None:
 
 
 def _say_interrupted(run: Run) -> None:
+    from gossiprec.emulation.run.execution import restart_hint
     from gossiprec.runs.checkpoints import CheckpointFolder
 
     summary = run.summary or {}
@@ -213,14 +214,9 @@ def _say_interrupted(run: Run) -> None:
         f"epochs; log, metrics and attack results up to this point are complete in {run.path}",
         err=True,
     )
-    if CheckpointFolder(run.path).newest_first():
-        echo(f"resume with: gossiprec resume {quote(str(run.path))}", err=True)
-    else:
-        echo(
-            f"no checkpoint was written; start over with: gossiprec resume {quote(str(run.path))} "
-            "--from-start",
-            err=True,
-        )
+    has_checkpoint = CheckpointFolder(run.path).newest_first()
+    resume = f"resume with: gossiprec resume {quote(str(run.path))}"
+    echo(resume if has_checkpoint else f"no checkpoint was written; {restart_hint(run.path)}", err=True)
 
 
 def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:

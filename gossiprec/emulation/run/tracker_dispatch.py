@@ -118,7 +118,14 @@ class TrackedProgress:
 
     def __init__(self, trackers: dict[str, Tracker], progress: Progress) -> None:
         self._trackers, self._progress = trackers, progress
-        self.phase, self.note = progress.phase, progress.note
+
+    def phase(self, text: str) -> None:
+        """Pass the phase on."""
+        self._progress.phase(text)
+
+    def note(self, text: str) -> None:
+        """Pass the note on."""
+        self._progress.note(text)
 
     def tick(self, status: Status) -> None:
         """Pass the status on, and report its figures to the trackers."""
