@@ -8,13 +8,12 @@ import click
 
 from gossiprec.cli.options import (
     JSON,
-    JSON_SUMMARY,
-    NO_PLOTS,
     QUIET,
     OutputOptions,
     WholeNumber,
-    collect_options,
     names_or_ids,
+    out_option,
+    show_output,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 from gossiprec.cli.terminal import print_by_hops, print_json, print_values
@@ -43,17 +42,8 @@ def _find_users(run: Path, names: tuple[str, ...], nodes: tuple[int, ...]) -> li
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @WITHOUT
 @WITHOUT_NODE
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Run directory.  [default: RUN-without-ID]",
-)
-@NO_PLOTS
-@JSON_SUMMARY
-@QUIET
-@click.pass_context
-@collect_options(OutputOptions)
+@out_option("RUN-without-ID")
+@show_output
 def counterfactual(
     context: click.Context,
     output: OutputOptions,

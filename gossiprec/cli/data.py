@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gossiprec.cli.options import JSON, WholeNumber
+from gossiprec.cli.options import JSON, Decorator, WholeNumber
 from gossiprec.cli.terminal import echo
+
+
+def _options_of(short: str, name: str, text: str) -> Decorator[Callable[..., Any]]:
+    parameter = f"{name[2:].replace('-', '_')}s"
+    return click.option(short, name, parameter, multiple=True, metavar="KEY=VALUE", help=text)
 
 
 @click.group("data")
@@ -35,23 +40,9 @@ def list_() -> None:
 @data.command()
 @click.argument("name")
 @click.option("--path", help="Path of the data (option `path` of the data set).")
-@click.option(
-    "-o",
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set another option of the data set (repeatable).",
-)
+@_options_of("-o", "--option", "Set another option of the data set (repeatable).")
 @click.option("--split", help="Describe this split instead of the whole data set.")
-@click.option(
-    "-s",
-    "--split-option",
-    "split_options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set an option of the split (repeatable).",
-)
+@_options_of("-s", "--split-option", "Set an option of the split (repeatable).")
 @click.option("--seed", default=1, show_default=True, type=WholeNumber(0, 2**64 - 1))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(
@@ -93,14 +84,7 @@ def stats(
 
 @data.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set an option of the data set `file` instead of detecting it (repeatable).",
-)
+@_options_of("-o", "--option", "Set an option of the data set `file` instead of detecting it (repeatable).")
 @JSON
 def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     """Show how FILE is parsed, and print the scenario section that reads it.
@@ -124,14 +108,7 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
 @click.option("--users", type=WholeNumber(), help="Number of users.  [default: 943]")
 @click.option("--items", type=WholeNumber(), help="Number of items.  [default: 1682]")
 @click.option("--interactions", type=WholeNumber(), help="Number of (user, item) pairs.  [default: 100000]")
-@click.option(
-    "-o",
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set another option of `synthetic` (repeatable).",
-)
+@_options_of("-o", "--option", "Set another option of `synthetic` (repeatable).")
 @click.option("--seed", default=1, show_default=True, type=WholeNumber(0, 2**64 - 1))
 @click.option("--delimiter", default="\t", help="Column delimiter.  [default: tab]")
 @click.option("--overwrite", is_flag=True, help="Overwrite OUT if it exists.")

@@ -174,6 +174,18 @@ def add_options(*options: Decorator[Command]) -> Decorator[Command]:
     return add
 
 
+def out_option(default: str) -> Decorator[Callable[..., Any]]:
+    """Return the option of the directory of a run, given its default in words."""
+    text = f"Run directory.  [default: {default}]"
+    return click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help=text)
+
+
+def show_output(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of :class:`OutputOptions` to a command, which gets the context and these options first."""
+    collected = click.pass_context(collect_options(OutputOptions)(command))
+    return add_options(NO_PLOTS, JSON_SUMMARY, QUIET)(collected)
+
+
 LEAST = 16
 """Columns that a text that wraps gets at least, also on a narrower terminal."""
 

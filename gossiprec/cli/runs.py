@@ -14,15 +14,13 @@ import click
 from gossiprec.base.text import one_line, short_name
 from gossiprec.cli.options import (
     JSON,
-    JSON_SUMMARY,
-    NO_PLOTS,
-    QUIET,
     SET,
     OutputOptions,
-    collect_options,
     fits,
+    out_option,
     print_note,
     print_table,
+    show_output,
 )
 from gossiprec.cli.progress import ignore_closed_pipe
 from gossiprec.cli.terminal import echo, note_changed_files
@@ -346,16 +344,9 @@ def _change(left: Any, right: Any) -> str:
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @SET
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR",
-    help="Run directory.  [default: RUN with the changes in its name]",
-)  # fmt: skip
+@out_option("RUN with the changes in its name")
 @click.option("--overwrite", is_flag=True, help="Overwrite an existing run in DIR.")
-@NO_PLOTS
-@JSON_SUMMARY
-@QUIET
-@click.pass_context
-@collect_options(OutputOptions)
+@show_output
 def rerun(
     context: click.Context,
     output: OutputOptions,

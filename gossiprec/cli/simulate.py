@@ -26,6 +26,8 @@ from gossiprec.cli.options import (
     WholeNumber,
     collect_options,
     complete_files,
+    out_option,
+    show_output,
 )
 from gossiprec.cli.progress import ignore_closed_pipe, progress_display
 from gossiprec.cli.terminal import echo, make_console
@@ -49,12 +51,7 @@ class SimulateOptions(OutputOptions):
 @click.option("--seed", type=WholeNumber(0, 2**64 - 1), help="Short for --set seed=N.")
 @click.option("--threads", type=WholeNumber(min=1), help="Short for --set executor.threads=N.")
 @click.option("--executor", help="Short for --set executor.name=NAME: auto, fused, batched or reference.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Run directory.  [default: runs/<scenario>-s<seed>]",
-)
+@out_option("runs/<scenario>-s<seed>")
 @click.option("--overwrite", is_flag=True, help="Overwrite an existing run in DIR.")
 @TRACK
 @NO_PLOTS
@@ -259,11 +256,7 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
     help="Resume even if another code version wrote the checkpoint, or the manifest is damaged.",
 )
 @TRACK
-@NO_PLOTS
-@JSON_SUMMARY
-@QUIET
-@click.pass_context
-@collect_options(OutputOptions)
+@show_output
 def resume(
     context: click.Context,
     output: OutputOptions,
