@@ -164,7 +164,7 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     for name in TABLES:
         if name == run_files.FINDINGS and not (run.path / name).exists():
             continue  # a run from before this table existed
-        old, new = _lines(run.path / name), _lines(again.path / name)
+        old, new = complete_lines(run.path / name), complete_lines(again.path / name)
         for number, (line, other) in enumerate(zip(old, new, strict=False), 1):
             if line != other:
                 return f"{name}, line {number}: {line}, in the second run {other}"
@@ -173,7 +173,7 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     return None
 
 
-def _lines(path: Path) -> list[str]:
+def complete_lines(path: Path) -> list[str]:
     """Return the complete lines of a table; a kill may have cut the last line."""
     text = read_regular(path).decode()
     return text[: text.rfind("\n") + 1].splitlines()
