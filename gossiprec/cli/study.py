@@ -175,45 +175,45 @@ def study(
 
 
 def _search(study: LoadedStudy, options: StudyOptions, limit: int | None) -> int:
-    """Carry out a search, print its result, and return the exit status: 1 if no trial meets the constraints."""
+    """Carry out a search, print its best trial, and return the exit status: 1 if no trial meets the constraints."""
     from gossiprec.emulation.progress import sigterm_as_interrupt
     from gossiprec.measures.direction import better_sign
     from gossiprec.measures.selectors import read_measure
+    from gossiprec.runs.search_record import STATES, best_trial, describe_trial
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.plan import make_plan
-    from gossiprec.study.search import Search, describe_result
+    from gossiprec.study.search import Search
     from gossiprec.study.study_table import CSV
 
     if (options.jobs or 1) > 1 or options.address or options.track:
         raise click.UsageError(
             "a search runs one combination after the other in this process; remove --jobs, --ray and --track"
         )
-    folder = StudyFolder(options.out or Path("studies") / study.name)
+    folder, stale_runs = StudyFolder(options.out or Path("studies") / study.name), _stale_runs(options)
     folder.check(study.name)
-    plan = make_plan(study)
-    stale_runs = _stale_runs(options)
+    plan, wanted = make_plan(study), study.file.search
     note = (lambda text: None) if options.quiet else functools.partial(echo, err=True)
-    search = Search(study, folder, stale_runs=stale_runs, limit=limit, note=note)
-    aim = "highest" if search.result.maximize else "lowest"
-    if better_sign(read_measure(search.result.objective).name) == (-1 if aim == "highest" else 1):
-        echo(f"note: looking for the {aim} {search.result.objective}, the worst for users", err=True)
+    search = Search(plan, folder, stale_runs, limit, note)
+    aim, worst = ("highest", -1) if wanted.maximize else ("lowest", 1)
+    if better_sign(read_measure(wanted.objective).name) == worst:
+        echo(f"note: looking for the {aim} {wanted.objective}, the worst for users", err=True)
     per_trial = max(1, len(plan.variants) // 2)
     echo(f"{study.name}: {search.n_trials} trials, {per_trial} runs each", err=not options.dry_run)
     if options.dry_run:
         return 0
     try:
         with folder.locked(study.name), sigterm_as_interrupt():
-            result = search.run()
+            found = search.run()
     except KeyboardInterrupt:
-        echo(
-            f"interrupted after {len(search.result.trials)} trials; run the same command to continue",
-            err=True,
-        )
+        echo("interrupted; run the same command to continue", err=True)
         return INTERRUPTED
-    for line in (*describe_result(result), str(folder.path / CSV)):
-        echo(line)
+    states, best = [STATES[trial.state.name] for trial in found.trials], best_trial(found)
+    counts = ", ".join(f"{states.count(state)} {state}" for state in STATES.values())
+    echo(f"{len(states)} trials: {counts}")
+    echo(f"best: {describe_trial(best)}" if best else "no trial meets the constraints")
+    echo(folder.path / CSV, whole=True)
     echo(f"page: gossiprec report {quote(str(folder.path))}")
-    return 0 if result.best else 1
+    return 0 if best else 1
 
 
 def _stale_runs(options: StudyOptions) -> StaleRuns:

@@ -1,85 +1,78 @@
-"""``search.json``: the record of a search, as it is read again from the folder of its study."""
+"""``search.log``: the trials of a search, which Optuna keeps in the folder of the study.
+
+Optuna's study has the user attribute `objective`. Its trials have `labels` (the value of each axis), `results` (the
+means over seeds of the objective and of the measures with bounds), and `problem` if they failed.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import TypeAdapter
-from typing_extensions import TypedDict
+from gossiprec.base.errors import LogError, ResourceError
 
-from gossiprec.base.errors import LogError
-from gossiprec.runs.manifest import read_json
-from gossiprec.runs.record_models import check_record
+if TYPE_CHECKING:
+    import optuna
 
-SEARCH = "search.json"
-
-
-class TrialRecord(TypedDict):
-    """A trial; see :class:`gossiprec.study.search.Trial`."""
-
-    number: int
-    labels: dict[str, Any]
-    state: Literal["complete", "pruned", "failed"]
-    value: float | None
-    bounded: dict[str, float]
-    violation: float | None
-    early: list[float]
+SEARCH = "search.log"
+STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+"""The state of a trial that has ended, by Optuna's name."""
 
 
-class AxisRecord(TypedDict, total=False):
-    """The range of an axis, or its labels."""
+def open_storage(folder: Path) -> optuna.storages.JournalStorage:
+    """Return Optuna's storage in the folder of a study.
 
-    low: float
-    high: float
-    log: bool
-    labels: list[Any]
-
-
-class SearchRecord(TypedDict):
-    """A search; see :class:`gossiprec.study.search.SearchResult`."""
-
-    objective: str
-    maximize: bool
-    constraints: dict[str, str]
-    code: str
-    trials: list[TrialRecord]
-    importances: dict[str, float]
-    axes: dict[str, AxisRecord]
-    best: int | None
+    Raises
+    ------
+    ResourceError
+        If Optuna is not installed.
+    """
+    try:
+        import optuna
+        from optuna.storages import JournalStorage, journal
+    except ImportError:
+        raise ResourceError(
+            "a search needs Optuna, which is not installed; install it with: pip install 'gossiprec[search]'"
+        ) from None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return JournalStorage(journal.JournalFileBackend(str(folder / SEARCH)))
 
 
-_RECORD = TypeAdapter(SearchRecord)
-_NEXT = "the file is damaged: delete it, and run the same search again (finished runs are kept)"
-
-
-def read_search(folder: Path) -> SearchRecord | None:
-    """Return the record of the search in the folder of a study, or None if there is none.
+def read_search(folder: Path) -> optuna.Study | None:
+    """Return the search in the folder of a study, or None if there is none.
 
     Raises
     ------
     LogError
         If the file is damaged.
+    ResourceError
+        If Optuna is not installed.
     """
-    path = folder / SEARCH
-    if not path.exists():
+    if not (folder / SEARCH).exists():
         return None
-    found = check_record(path, read_json(path), _RECORD.validate_python, _NEXT)
-    for place, trial in enumerate(found["trials"]):
-        if trial["number"] != place or not found["axes"].keys() <= trial["labels"].keys():
-            raise _damaged(
-                path, f"trials.{place}: not the trial of this place, or without a value of each axis"
-            )
-        if trial["state"] == "complete" and trial["value"] is None:
-            raise _damaged(path, f"trials.{place}: a complete trial without a value")
-        for name, axis in found["axes"].items():
-            label = trial["labels"][name]
-            if not (label in axis["labels"] if "labels" in axis else isinstance(label, int | float)):
-                raise _damaged(path, f"trials.{place}.labels.{name}: {label!r} is not on the axis")
-    if found["best"] is not None and not 0 <= found["best"] < len(found["trials"]):
-        raise _damaged(path, f"best: found {found['best']}, but there are {len(found['trials'])} trials")
-    return found
+    try:
+        storage = open_storage(folder)
+        import optuna
+
+        return optuna.load_study(study_name=None, storage=storage)
+    except (AssertionError, LookupError, TypeError, ValueError) as error:
+        raise LogError(
+            f"{folder / SEARCH}: found {error!r}; expected the trials of a search; delete it, and run the search again"
+        ) from None
 
 
-def _damaged(path: Path, found: str) -> LogError:
-    return LogError(f"{path}: {found}; expected the record of a search; {_NEXT}")
+def best_trial(search: optuna.Study) -> optuna.trial.FrozenTrial | None:
+    """Return the complete trial with the best objective among those that meet all bounds, or None."""
+    with suppress(ValueError):
+        return search.best_trial
+    return None
+
+
+def describe_trial(trial: optuna.trial.FrozenTrial) -> str:
+    """Return a trial as text: its number, the value of each axis, its results, and its state if it is not complete."""
+    about, state = trial.user_attrs, STATES[trial.state.name]
+    values = ", ".join(f"{name}={value}" for name, value in about["labels"].items())
+    shown = [f"{name} {value:.4g}" for name, value in about.get("results", {}).items()]
+    ended = [] if state == "complete" else [f"{state}: {about['problem']}" if state == "failed" else state]
+    return f"trial {trial.number} ({values}): {'; '.join(shown + ended)}"

@@ -19,9 +19,9 @@ from gossiprec.runs import Run, open_run, run
 from gossiprec.runs.lock import LOCK, is_locked
 from gossiprec.runs.run_files import BY_USER, open_to_read, read_parquet
 from gossiprec.study.folder import MARK, RUNS, StudyFolder, read_study_status
-from gossiprec.study.plan import make_plan
+from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.study.runner import StaleRuns, StudyProgress, StudyRunner
-from gossiprec.study.spec import LoadedStudy, load_study, with_overrides
+from gossiprec.study.spec import load_study, with_overrides
 from gossiprec.study.study_table import PARQUET
 from gossiprec.study.task import DataCache, StudyTask, TaskResult, run_task, threads_per_job
 from gossiprec.study.worker_pool import WorkerPool, leave_if_imported_by_worker
@@ -330,7 +330,7 @@ def study(
     folder.check(loaded.name)
     plan = make_plan(loaded, limit=limit)
     if loaded.file.search.method == "optuna":
-        return _search(loaded, folder, options.get("stale_runs", "refuse"), limit)
+        return _search(plan, folder, options.get("stale_runs", "refuse"), limit)
     runner = StudyRunner(plan, folder, options.get("track", ()))
     runner.check_target()
     start = _here if jobs == 1 else WorkerPool(jobs, threads_per_job(jobs), _nothing).carry_out
@@ -340,14 +340,12 @@ def study(
     return StudyResult(folder.path)
 
 
-def _search(
-    loaded: LoadedStudy, folder: StudyFolder, stale_runs: StaleRuns, limit: int | None
-) -> StudyResult:
+def _search(plan: StudyPlan, folder: StudyFolder, stale_runs: StaleRuns, limit: int | None) -> StudyResult:
     """Run the trials of a search."""
     from gossiprec.study.search import Search
 
-    with folder.locked(loaded.name):
-        Search(loaded, folder, stale_runs=stale_runs, limit=limit).run()
+    with folder.locked(plan.study.name):
+        Search(plan, folder, stale_runs, limit).run()
     return StudyResult(folder.path)
 
 

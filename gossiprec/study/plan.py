@@ -204,11 +204,8 @@ def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
 
 def _at(study: LoadedStudy, name: str, axis: StudyAxis, u: float) -> AxisValue:
     """Return the axis value at a position of a range, 0 <= u < 1."""
-    assert axis.low is not None
-    assert axis.high is not None
-    low, high = axis.low, axis.high
-    if axis.integer:
-        low, high = math.ceil(low), math.floor(high) + 1
+    low, high = axis.ends
+    high += axis.integer
     if axis.scale == "log":
         value = math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
     else:
@@ -219,12 +216,9 @@ def _at(study: LoadedStudy, name: str, axis: StudyAxis, u: float) -> AxisValue:
 def of_range(study: LoadedStudy, name: str, value: float) -> AxisValue:
     """Return the axis value of a number in a range, rounded to :data:`DIGITS` digits."""
     axis = study.file.axes[name]
-    assert axis.low is not None
-    assert axis.high is not None
-    # rounding must not leave the range
-    number = min(max(float(f"{value:.{DIGITS}g}"), axis.low), axis.high)
-    if axis.integer:
-        number = min(max(math.floor(value), math.ceil(axis.low)), math.floor(axis.high))
+    low, high = axis.ends
+    rounded = math.floor(value) if axis.integer else float(f"{value:.{DIGITS}g}")
+    number = min(max(rounded, low), high)  # rounding must not leave the range
     return AxisValue(number, (_override(study, axis.key, number, "axes", name),))
 
 

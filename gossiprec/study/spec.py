@@ -211,6 +211,13 @@ class StudyAxis(Options):
         return self.low is not None
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of a range, as whole numbers if it holds no others."""
+        assert self.low is not None
+        assert self.high is not None
+        return (math.ceil(self.low), math.floor(self.high)) if self.integer else (self.low, self.high)
+
+    @property
     def names_bases(self) -> bool:
         """Whether each of its values names a base."""
         return self.key is None and all("base" in sets for sets in dict(self.values or {}).values())
@@ -238,9 +245,10 @@ class Bound(Options):
         return self
 
     def violation(self, value: float) -> float:
-        """Return the distance of a value from the accepted ones, 0 if it is one."""
+        """Return the distance of a value from the accepted ones, as a fraction of the bound; 0 if it is accepted."""
         below = 0.0 if self.at_least is None else difference(self.at_least, value)
-        return max(0.0, below, 0.0 if self.at_most is None else difference(value, self.at_most))
+        above = 0.0 if self.at_most is None else difference(value, self.at_most)
+        return max(0.0, below, above) / (abs(self.at_least or self.at_most or 0.0) or 1.0)
 
     def __str__(self) -> str:
         ends = (("at least", self.at_least), ("at most", self.at_most))

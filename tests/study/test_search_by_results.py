@@ -9,14 +9,16 @@ import pytest
 
 from gossiprec.base.errors import GossipRecError, LogError, ResourceError
 from gossiprec.emulation.run import live_run
-from gossiprec.runs.search_record import read_search
+from gossiprec.runs.search_record import best_trial, describe_trial, read_search
 from gossiprec.study import search as search_module
 from gossiprec.study.api import study
-from gossiprec.study.search import SearchResult, Trial
+from gossiprec.study.folder import StudyFolder
+from gossiprec.study.plan import make_plan
+from gossiprec.study.spec import load_study
 from tests.cli.calls import invoke
 from tests.emulation.tiny_runs import tiny
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 OBJECTIVE = "max_aac[single]"
 
 
@@ -36,8 +38,19 @@ def made(**options):
     }
 
 
-def results(folder):
-    return json.loads((folder / "search.json").read_text())
+def trials(folder):
+    """Return number, values, state, objective, early values and results of each trial."""
+    return [
+        (
+            trial.number,
+            trial.params,
+            trial.state.name,
+            trial.value,
+            trial.intermediate_values,
+            trial.user_attrs,
+        )
+        for trial in read_search(folder).trials
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -49,21 +62,22 @@ def whole(tmp_path_factory):
 
 @pytest.mark.slow
 def test_pruned_and_complete_trials_are_told_apart(whole):
-    found = results(whole)
-    states = [trial["state"] for trial in found["trials"]]
-    assert states[:5] == ["complete"] * 5
-    assert set(states) == {"complete", "pruned"}
+    search = read_search(whole)
+    states = [trial.state.name for trial in search.trials]
+    assert states[:5] == ["COMPLETE"] * 5
+    assert set(states) == {"COMPLETE", "PRUNED"}
     kept = {path.name for path in (whole / "runs").iterdir()}
-    assert len(kept) == len({str(t["labels"]) for t in found["trials"] if t["state"] == "complete"})
-    for trial in found["trials"]:
-        early = trial["early"]
+    complete = [trial for trial in search.trials if trial.state.name == "COMPLETE"]
+    assert len(kept) == len({str(trial.params) for trial in complete})
+    for trial in search.trials:
+        early = list(trial.intermediate_values.values())
         assert early == sorted(early)  # the largest accuracy so far
-        assert trial["value"] == early[-1]
-        assert (len(early) < len(found["trials"][0]["early"])) == (trial["state"] == "pruned")
-    best = found["trials"][found["best"]]
-    within = [t["value"] for t in found["trials"] if t["state"] == "complete" and not t["violation"]]
-    assert best["value"] == min(within)
-    assert sum(found["importances"].values()) == pytest.approx(1.0)
+        assert trial.value == trial.user_attrs["results"][OBJECTIVE] == pytest.approx(early[-1])
+        all_reports = len(search.trials[0].intermediate_values)
+        assert (len(early) < all_reports) == (trial.state.name == "PRUNED")
+    assert best_trial(search).value == min(
+        trial.value for trial in complete if trial.user_attrs["results"]["hr@5"] >= 0.1
+    )
 
 
 @pytest.mark.slow
@@ -78,8 +92,35 @@ def test_search_in_two_calls_makes_the_trials_of_an_unbroken_one(whole, tmp_path
     )
     study(file, out=tmp_path / "parts")
     assert len(started) <= 2
-    for name in ("search.json", "table.csv"):
-        assert (tmp_path / "parts" / name).read_bytes() == (whole / name).read_bytes()
+    assert trials(tmp_path / "parts") == trials(whole)
+    assert (tmp_path / "parts" / "table.csv").read_bytes() == (whole / "table.csv").read_bytes()
+    again = [trial[:4] for trial in trials(whole)]
+    (tmp_path / "parts" / "search.log").unlink()
+    study(file, out=tmp_path / "parts", limit=5)
+    assert [trial[:4] for trial in trials(tmp_path / "parts")] == again[:5]
+    assert len(started) <= 2, "finished runs are found without the record"
+
+
+@pytest.mark.slow
+def test_a_trial_that_failed_or_was_interrupted_is_made_again(tmp_path, monkeypatch):
+    file, prepare, failing = made(prune=False, samples=3), live_run.prepare, [False, True, KeyboardInterrupt]
+
+    def fails(*args, **options):
+        error = failing.pop(0) if failing else False
+        if error is True:
+            raise ResourceError("no room")
+        if error:
+            raise error
+        return prepare(*args, **options)
+
+    monkeypatch.setattr(search_module, "prepare", fails)
+    with pytest.raises(KeyboardInterrupt):
+        study(file, out=tmp_path / "broken")
+    assert [trial[2] for trial in trials(tmp_path / "broken")] == ["COMPLETE", "FAIL", "FAIL"]
+    assert "failed: no room" in describe_trial(read_search(tmp_path / "broken").trials[1])
+    study(file, out=tmp_path / "broken")
+    study(file, out=tmp_path / "whole")
+    assert trials(tmp_path / "broken") == trials(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
@@ -100,31 +141,24 @@ def test_a_search_for_the_worst_value_says_so(aim, says, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_without_a_feasible_trial_the_nearest_is_shown(whole, tmp_path, capsys):
+def test_without_a_feasible_trial_none_is_best(tmp_path, capsys):
     file = tmp_path / "tuning.yaml"
     file.write_text(json.dumps(made(samples=2, prune=False, constraints={"hr@5": {"at_least": 2}})))
     code, printed, said = invoke(capsys, "study", "--search", file, "--out", tmp_path / "out")
     assert code == 1
-    assert "no trial meets the constraints; nearest: trial" in printed
-    assert "(at least 2)" in printed
-    assert "outside the constraints" in said
+    assert "2 trials: 2 complete, 0 pruned, 0 failed\nno trial meets the constraints" in printed
+    assert said.count("hr@5") == 2
     assert invoke(capsys, "report", tmp_path / "out")[0] == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "No trial meets the constraints." in page
     assert "Trials, axis by axis" in page
 
 
-def test_best_trial_is_the_first_with_the_best_feasible_value():
-    trials = [
-        Trial(0, {}, "complete", 0.1, violation=0.5),
-        Trial(1, {}, "complete", 0.3, violation=0.0),
-        Trial(2, {}, "pruned", 0.0, violation=0.0),
-        Trial(3, {}, "complete", 0.2, violation=0.0),
-        Trial(4, {}, "complete", 0.2, violation=0.0),
-    ]
-    assert SearchResult("x", False, {}, "", trials).best.number == 3
-    assert SearchResult("x", True, {}, "", trials).best.number == 1
-    assert SearchResult("x", True, {}, "", trials[:1]).best is None
+@pytest.mark.slow
+def test_without_optuna_a_page_names_the_extra(whole, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert invoke(capsys, "report", whole, "--out", tmp_path / "page.html")[0] == 0
+    assert "pip install 'gossiprec[search]'" in (tmp_path / "page.html").read_text().replace("&#x27;", "'")
 
 
 @pytest.mark.parametrize(
@@ -146,6 +180,27 @@ def test_bad_searches_are_one_message(tmp_path, changes, words):
     with pytest.raises(GossipRecError) as found:
         study(made(**{"samples": 1, **changes}), out=tmp_path / "out")
     assert words in str(found.value)
+
+
+def test_ranges_are_suggested_on_their_scale(tmp_path):
+    axes = {
+        "dim": {"key": "model.dim", "low": 1.5, "high": 16, "scale": "log", "integer": True},
+        "rate": {"key": "training.learning_rate", "low": 0.001, "high": 0.5, "scale": "log"},
+        "wakes": {"key": "protocol.wakes", "low": 2, "high": 9, "integer": True},
+        "fanout": {"key": "protocol.fanout", "values": [1, 3]},
+    }
+    trial = optuna.create_study().ask()
+    plan = make_plan(load_study({**made(), "axes": axes}))
+    point = search_module.Search(plan, StudyFolder(tmp_path))._point(trial)
+    distributions = optuna.distributions
+    assert trial.distributions == {
+        "dim": distributions.IntDistribution(2, 16, log=True),
+        "rate": distributions.FloatDistribution(0.001, 0.5, log=True),
+        "wakes": distributions.IntDistribution(2, 9),
+        "fanout": distributions.CategoricalDistribution((0, 1)),
+    }
+    assert point["fanout"].label == [1, 3][trial.params["fanout"]]
+    assert point["dim"].label == trial.params["dim"]
 
 
 def test_an_empty_range_and_no_axis_are_refused(tmp_path):
@@ -177,32 +232,9 @@ def test_command_refuses_what_a_search_cannot_do(tmp_path, capsys):
     assert "found search.method 'random'" in said
 
 
-DAMAGE = {
-    "trials is 7; expected a list; the file is damaged": lambda found: found.update(trials=7),
-    "trials.0.early is missing": lambda found: found["trials"][0].pop("early"),
-    "trials.0.value is 'x'; expected a valid number": lambda found: found["trials"][0].update(value="x"),
-    "trials.0: a complete trial without a value": lambda found: found["trials"][0].update(value=None),
-    "trials.0: not the trial of this place": lambda found: found["trials"][0].update(labels={}),
-    "trials.0.labels.fanout: 9 is not on the axis": lambda found: found["trials"][0]["labels"].update(
-        fanout=9
-    ),
-    "best: found 99": lambda found: found.update(best=99),
-    "objective is missing": lambda found: found.clear(),
-}
-
-
-@pytest.mark.parametrize("problem", DAMAGE)
-def test_a_damaged_record_is_one_message_with_the_place(problem, tmp_path):
-    trial = {"number": 0, "labels": {"fanout": 1}, "state": "complete", "value": 0.5, "bounded": {}}
-    trial |= {"violation": None, "early": []}
-    record = {"objective": "hr@5", "maximize": True, "constraints": {}, "code": "c", "trials": [trial]}
-    record |= {"importances": {}, "axes": {"fanout": {"labels": [1, 3]}}, "best": 0}
-    path = tmp_path / "search.json"
-    path.write_text(json.dumps(record))
-    assert read_search(tmp_path)["trials"] == [trial]
-    DAMAGE[problem](record)
-    path.write_text(json.dumps(record))
-    with pytest.raises(LogError) as caught:
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "[1]", "{", '{"op_code": 0}', '{"op_code": 99, "worker_id": "x"}'])
+def test_a_damaged_record_is_one_message(text, tmp_path):
+    (tmp_path / "search.log").write_text(f"{text}\n{text}\n")
+    with pytest.raises(LogError, match=r"search\.log: found .*; delete it, and run the search again"):
         read_search(tmp_path)
-    assert str(caught.value).startswith(f"{path}: {problem}")
-    assert "the file is damaged: delete it" in str(caught.value)

@@ -1,12 +1,13 @@
-"""Section: the trials of a search, their parallel coordinates, and the importance of each axis."""
+"""Section: the trials of a search and their parallel coordinates."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from gossiprec.base.errors import ResourceError
 from gossiprec.figures.study.quantity import format_label
 from gossiprec.report import (
     Block,
@@ -20,7 +21,10 @@ from gossiprec.report import (
 )
 from gossiprec.report.sections import study_section
 from gossiprec.report.sources import ReportStudy
-from gossiprec.runs.search_record import AxisRecord, SearchRecord, TrialRecord, read_search
+from gossiprec.runs.search_record import STATES, best_trial, describe_trial, read_search
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
 
 MOST = 60
 """Number of trials of a group that the picture shows."""
@@ -33,98 +37,76 @@ NOTE = (
 @study_section(15)
 def search_section(study: ReportStudy) -> Section | None:
     """Return the result of a search, or None if the study is none."""
-    found = read_search(study.table.path)
-    if found is None:
+    try:
+        found = read_search(study.table.path)
+    except ResourceError as error:
+        return Section("The search", [TextParagraphs([str(error)])])
+    trials = [each for each in found.trials if each.state.is_finished() and each.user_attrs] if found else []
+    if found is None or not trials:
         return None
-    complete = [trial for trial in found["trials"] if trial["state"] == "complete"]
-    blocks: list[Block] = [TextParagraphs([_sentence(found, complete)])]
+    objective, best = found.user_attrs["objective"], best_trial(found)
+    complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
+    text = f"{len(trials)} trials for the {found.direction.name.lower().removesuffix('imize')}imum of {objective}."
+    text += f" Best: {describe_trial(best)}." if best else " No trial meets the constraints."
+    blocks: list[Block] = [TextParagraphs([text])]
     if complete:
-        blocks.append(_coordinates(found, complete))
-    if found["importances"]:
-        shares = sorted(found["importances"].items(), key=lambda part: -part[1])
-        columns = [TableColumn("axis", "text"), TableColumn("importance", "percent")]
-        note = "Share of the variance of the objective over the ranges (fANOVA, by a forest over the complete trials)."
-        blocks.append(TableBlock("Importance of the axes", columns, [list(row) for row in shares], note))
-    names = [*found["axes"]]
-    bounds = [TableColumn(f"{name} ({words})") for name, words in found["constraints"].items()]
+        blocks.append(_coordinates(complete, objective, best))
+    names = [*trials[0].params]
+    measures = list(dict.fromkeys(name for trial in trials for name in trial.user_attrs.get("results", {})))
     columns = [TableColumn("trial"), TableColumn("state", "text"), *(TableColumn(n, "text") for n in names)]
     rows = [
         [
-            *(trial["number"], trial["state"], *(format_label(trial["labels"][name]) for name in names)),
-            *(trial["value"], *(trial["bounded"].get(name) for name in found["constraints"])),
+            *(trial.number, STATES[trial.state.name]),
+            *(format_label(trial.user_attrs["labels"][name]) for name in names),
+            *(trial.user_attrs.get("results", {}).get(name) for name in measures),
         ]
-        for trial in found["trials"]
+        for trial in trials
     ]
-    blocks.append(TableBlock("Trials", [*columns, TableColumn(found["objective"]), *bounds], rows))
+    blocks.append(TableBlock("Trials", [*columns, *map(TableColumn, measures)], rows))
     return Section("The search", blocks)
 
 
-def _sentence(found: SearchRecord, complete: list[TrialRecord]) -> str:
-    aim = "highest" if found["maximize"] else "lowest"
-    wanted = "".join(f", {name} {words}" for name, words in found["constraints"].items())
-    text = f"{len(found['trials'])} trials for the {aim} {found['objective']}{wanted}."
-    if found["best"] is None:
-        return f"{text} No trial meets the constraints." if complete else f"{text} No trial is complete."
-    best = found["trials"][found["best"]]
-    values = ", ".join(f"{name} {format_label(value)}" for name, value in best["labels"].items())
-    reached = "".join(f", {name} {value:.4g}" for name, value in best["bounded"].items())
-    return (
-        f"{text} Best: trial {best['number']} ({values}), {found['objective']} {best['value']:.4g}{reached}."
-    )
-
-
-def _coordinates(found: SearchRecord, complete: list[TrialRecord]) -> Chart:
+def _coordinates(complete: list[FrozenTrial], objective: str, best: FrozenTrial | None) -> Chart:
     """Return the parallel coordinates of the complete trials."""
-    values = [trial["value"] for trial in complete if trial["value"] is not None]
-    low, high = min(values), max(values)
-    axes: dict[str, AxisRecord] = {
-        **found["axes"],
-        found["objective"]: {"low": low, "high": high, "log": False},
-    }
-    best = [trial for trial in complete if trial["number"] == found["best"]]
+    number = None if best is None else best.number
     groups = {
-        "outside the constraints": [t for t in complete if t["violation"] != 0],
-        "within the constraints": [t for t in complete if t["violation"] == 0 and t not in best],
-        "best": best,
+        "other trials": [trial for trial in complete if trial.number != number],
+        "best": [trial for trial in complete if trial.number == number],
     }
+    values = [trial.value for trial in complete if trial.value is not None]
+    ends = min(values), max(values)
     series = [
-        replace(_lines(name, trials[:MOST], axes, found["objective"]), faint=colour is None, colour=colour)
-        for (name, trials), colour in zip(groups.items(), (None, 0, 1), strict=True)
+        replace(_lines(name, trials[:MOST], objective, ends), faint=name != "best", colour=colour)
+        for (name, trials), colour in zip(groups.items(), (None, 1), strict=True)
         if trials
     ]
-    return Chart(
-        "Trials, axis by axis",
-        [ChartAxis("", names=[*axes])],
-        ChartAxis("position in the range"),
-        series,
-        note=NOTE,
-    )
+    axes = [ChartAxis("", names=[*complete[0].params, objective])]
+    return Chart("Trials, axis by axis", axes, ChartAxis("position in the range"), series, note=NOTE)
 
 
 def _lines(
-    name: str, trials: Iterable[TrialRecord], axes: Mapping[str, AxisRecord], objective: str
+    name: str, trials: Iterable[FrozenTrial], objective: str, ends: tuple[float, float]
 ) -> ChartSeries:
     """Return trials as one line that runs to and fro, so that a group has one name and colour."""
     x: list[float] = []
     y: list[float] = []
     texts: list[str] = []
     for trial in trials:
-        at = {**trial["labels"], objective: trial["value"]}
-        places = [_place(at[axis], about) for axis, about in axes.items()]
-        words = [f"trial {trial['number']}: {axis} {format_label(at[axis])}" for axis in axes]
+        value, labels = trial.value or 0.0, {**trial.user_attrs["labels"], objective: trial.value}
+        places = [_place(trial.params[axis], about) for axis, about in trial.distributions.items()]
+        places.append((value - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.5)
         order = [*range(len(places)), *reversed(range(len(places)))]
+        words = [f"trial {trial.number}: {axis} {format_label(label)}" for axis, label in labels.items()]
         x += map(float, order)
         y += [places[n] for n in order]
         texts += [words[n] for n in order]
     return ChartSeries(name, [x], y, texts=texts)
 
 
-def _place(value: Any, axis: AxisRecord) -> float:
-    """Return the position of a value on an axis, from 0 to 1."""
-    labels = axis.get("labels")
-    if labels is not None:
-        return float(labels.index(value) / max(len(labels) - 1, 1))
-    low, high = axis["low"], axis["high"]
-    if axis["log"]:
-        low, high, value = math.log(low), math.log(high), math.log(value)
-    return float((value - low) / (high - low)) if high > low else 0.5
+def _place(value: Any, axis: Any) -> float:
+    """Return the position of a parameter in its range (a distribution of Optuna), from 0 to 1."""
+    if hasattr(axis, "choices"):
+        return float(value / max(len(axis.choices) - 1, 1))
+    low, high = (math.log(end) if axis.log else end for end in (axis.low, axis.high))
+    place = math.log(value) if axis.log else value
+    return float((place - low) / (high - low)) if high > low else 0.5
