@@ -7,7 +7,7 @@ The report has one table with a line per row, the missing runs, and every number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,18 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from analysis.papers import report
 from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import Grid, GridCell, GridColumn, GridRow, Heading, ParagraphBlock, make_grid
-from analysis.papers.report import (
-    DASH,
-    INTERVALS,
-    Pages,
-    ReportInput,
-    StudyReport,
-    dash_cell,
-    mean_cell,
-    missing_blocks,
-)
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.base.rounding import difference
@@ -172,34 +163,12 @@ def _selection(protocol: Section) -> Iterator[str]:
 VALIDATION = "val_recall@20"
 """The metric that chooses reports."""
 NEAR_BEST = 0.95
-Reading = Callable[[Run], float | None]
 
 
-def summary_reader(*path: str) -> Reading:
-    """Return a function that reads a number of the summary."""
-
-    def read(run: Run) -> float | None:
-        found: float | None = summary_value(run, *path)
-        return found
-
-    return read
-
-
-def utility_reader(metric: str) -> Reading:
-    """Return a function that reads a metric at the report chosen by validation items: ``recall@20[validated]``."""
-    return summary_reader("utility", metric)
-
-
-def cda_reader(entry: str) -> Reading:
-    """Return a function that reads a number of the community attack: ``max_aac``, ``upper_bound``, ``random_bound``."""
-
-    def read(run: Run) -> float | None:
-        found = [
-            one for one in summary_value(run, "attacks") or () if not one["relevance"].startswith("mia-")
-        ]
-        return max(found, key=lambda one: one["max_aac"])[entry] if found else None
-
-    return read
+def community_number(run: Run, entry: str) -> float | None:
+    """Return a number of the strongest community attack: ``max_aac``, ``upper_bound``, ``random_bound``."""
+    found = [one for one in summary_value(run, "attacks") or () if not one["relevance"].startswith("mia-")]
+    return max(found, key=lambda one: one["max_aac"])[entry] if found else None
 
 
 @dataclass(frozen=True)
@@ -243,15 +212,6 @@ def best_advantage(run: Run) -> float | None:
     return found.advantage if found else None
 
 
-def finding_reader(attack: str, measure: str) -> Reading:
-    """Return a function that reads what an attack finds."""
-
-    def read(run: Run) -> float | None:
-        return finding(run, attack, measure)
-
-    return read
-
-
 def epochs_per_client(run: Run, upto: float = np.inf) -> float:
     """Return the mean number of local epochs per client until a given time, or the passes of a central run."""
     updates = run.events("update")
@@ -264,16 +224,12 @@ def is_central(run: Run) -> bool:
     return bool(run.scenario["protocol"]["name"] == "central")
 
 
-def traffic_reader(direction: str) -> Reading:
-    """Return a function that reads the bytes per client and local epoch, ``up`` or ``down`` (equal in gossip)."""
-
-    def read(run: Run) -> float | None:
-        by_way = summary_value(run, "bytes") or {}
-        total = by_way.get(direction, by_way.get("sent"))
-        n_epochs = epochs_per_client(run) * summary_value(run, "nodes")
-        return None if is_central(run) or total is None else total / n_epochs
-
-    return read
+def bytes_per_epoch(run: Run, direction: str) -> float | None:
+    """Return the bytes per client and local epoch, ``up`` or ``down`` (equal in gossip); None for central runs."""
+    by_way = summary_value(run, "bytes") or {}
+    total = by_way.get(direction, by_way.get("sent"))
+    n_epochs = epochs_per_client(run) * summary_value(run, "nodes")
+    return None if is_central(run) or total is None else total / n_epochs
 
 
 def rounds_to_near_best(run: Run) -> tuple[int, float] | None:
@@ -310,23 +266,13 @@ UPLOADS = {
 """User uploads in addition to models, and the summary entry of the attack accuracy that they allow."""
 _LONGEST = 200
 """Maximum number of characters of a reason."""
-COLUMNS = (
-    GridColumn("row"),
-    GridColumn("settings"),
-    GridColumn("utility", METRICS),
-    GridColumn("utility, tuned", METRICS),
-    GridColumn("exposure under A-hum", EXPOSURES),
-    GridColumn("communities found (CDA)"),
-    GridColumn("items of users found (MIA), advantage"),
-    GridColumn("items by updates (update-mia), AUC"),
-    GridColumn("item sets (reconstruction), F1"),
-    GridColumn("the adversary sees"),
-    GridColumn("bytes per client and local epoch", ("up", "down")),
-    GridColumn("local epochs to 95 %"),
-    GridColumn("seconds", ("wall", "processor")),
-)
+COLUMNS = [GridColumn(title, tuple(parts or ())) for title, parts in STUDY.plan["columns"].items()]
 Numbers = dict[str, PerSeed]
 """Label of a number to its values by seed."""
+
+
+def _utility(seeds: Mapping[int, Run], metric: str) -> PerSeed:
+    return read_by_seed(seeds, summary_value, "utility", metric)
 
 
 @dataclass(frozen=True)
@@ -357,8 +303,7 @@ class TableLine:
 
     def utility(self, end: str = "") -> Numbers:
         """Return utility by metric at the best validation report."""
-        runs = self.runs_by_seed(end)
-        return {metric: read_by_seed(runs, utility_reader(f"{metric}[validated]")) for metric in METRICS}
+        return {metric: _utility(self.runs_by_seed(end), f"{metric}[validated]") for metric in METRICS}
 
     def numbers(self) -> Numbers:
         """Return all numbers of the row."""
@@ -368,78 +313,78 @@ class TableLine:
         tuned = {} if rate is None else self.utility(rate)
         found |= {f"{metric}, tuned{rate}": values for metric, values in tuned.items()}
         for metric in EXPOSURES:
-            found[metric] = read_by_seed(attacked, utility_reader(f"{metric}[validated]"))
-            found[f"{metric} at the end"] = read_by_seed(attacked, utility_reader(metric))
-        found |= {
-            name: read_by_seed(watched, cda_reader(name))
-            for name in ("max_aac", "upper_bound", "random_bound")
-        }
+            found[metric] = _utility(attacked, f"{metric}[validated]")
+            found[f"{metric} at the end"] = _utility(attacked, metric)
+        for bound in ("max_aac", "upper_bound", "random_bound"):
+            found[bound] = read_by_seed(watched, community_number, bound)
         found["advantage"] = read_by_seed(watched, best_advantage)
-        found |= {name: read_by_seed(watched, finding_reader(*of)) for name, of in ITEMS.items()}
-        found |= {f"bytes {way}": read_by_seed(plain, traffic_reader(way)) for way in ("up", "down")}
+        for name, attack_and_measure in ITEMS.items():
+            found[name] = read_by_seed(watched, finding, *attack_and_measure)
+        for way in ("up", "down"):
+            found[f"bytes {way}"] = read_by_seed(plain, bytes_per_epoch, way)
         near = {seed: at for seed, run in plain.items() if (at := rounds_to_near_best(run)) is not None}
         found["rounds to 95 %"] = {seed: float(at[0]) for seed, at in near.items()}
         found["local epochs to 95 %"] = {seed: at[1] for seed, at in near.items()}
         found["local epochs"] = read_by_seed(plain, epochs_per_client)
         for clock in ("wall", "processor"):
-            found[f"{clock} seconds"] = read_by_seed(plain, summary_reader(f"{clock}_seconds"))
+            found[f"{clock} seconds"] = read_by_seed(plain, summary_value, f"{clock}_seconds")
         return found
 
     def cells(self) -> GridRow:
         """Return the line of the table."""
         numbers, plain = self.numbers(), self.runs_by_seed()
         some = next(iter(plain.values()), None)
-        settings = dash_cell(self._missing(""))
+        settings = report.dash_cell(self._missing(""))
         if some is not None:
             epochs = f"{mean(numbers['local epochs']):.3g} local epochs"
             settings = GridCell(format_settings(some.scenario), (epochs,))
         return [
             GridCell(self.row.row, (self.row.paper,)),
             settings,
-            *(mean_cell(numbers[metric], 4) for metric in METRICS),
+            *(report.mean_cell(numbers[metric], 4) for metric in METRICS),
             *self._tuned(),
             *self._exposure(numbers),
             self._communities(numbers),
             self._guesses(numbers),
-            mean_cell(numbers["update-mia"], 3, why=_short(self.row.no_moves)),
+            report.mean_cell(numbers["update-mia"], 3, why=_short(self.row.no_moves)),
             self._item_sets(numbers),
             self.row.sees,
-            *(mean_cell(numbers[f"bytes {way}"], 0) for way in ("up", "down")),
+            *(report.mean_cell(numbers[f"bytes {way}"], 0) for way in ("up", "down")),
             self._near_best(numbers, some),
-            mean_cell(
+            report.mean_cell(
                 numbers["wall seconds"],
                 0,
                 *([] if some is None else [f"executor {summary_value(some, 'executor')}"]),
             ),
-            mean_cell(numbers["processor seconds"], 0),
+            report.mean_cell(numbers["processor seconds"], 0),
         ]
 
     def _tuned(self) -> Iterator[GridCell]:
         rate = self.best_rate
         if rate is None:
-            yield dash_cell("not all of three learning rates were run")
-            yield dash_cell()
+            yield report.dash_cell("not all of three learning rates were run")
+            yield report.dash_cell()
         else:
             first, second = self.utility(rate).values()
-            yield mean_cell(first, 4, RATES[rate])
-            yield mean_cell(second, 4)
+            yield report.mean_cell(first, 4, RATES[rate])
+            yield report.mean_cell(second, 4)
 
     def _exposure(self, numbers: Numbers) -> Iterator[GridCell]:
         for metric in EXPOSURES:
             last = numbers[f"{metric} at the end"]
             why = self.row.unattacked or self._missing(ATTACKED) if metric == EXPOSURES[0] else ""
             small = (f"{mean(last):.3f} at the end",) if last else ()
-            yield mean_cell(numbers[metric], 3, *small, why=_short(why))
+            yield report.mean_cell(numbers[metric], 3, *small, why=_short(why))
 
     def _communities(self, numbers: Numbers) -> GridCell:
         """Return the accuracy of the attack with its bounds, and from user uploads other than models, if any."""
         bounds = (("upper", "upper_bound"), ("by guessing", "random_bound"))
         small = [f"{words} {mean(numbers[key]):.3f}" for words, key in bounds if numbers[key]]
         for words, path in UPLOADS.items():
-            found = read_by_seed(self.runs_by_seed(), summary_reader(*path))
+            found = read_by_seed(self.runs_by_seed(), summary_value, *path)
             small += [f"by {words} {mean(found):.3f}"] if found else []
         why = self.row.unwatched or self._missing(WATCHED)
-        return mean_cell(numbers["max_aac"], 3, *small, why=_short(why))
+        return report.mean_cell(numbers["max_aac"], 3, *small, why=_short(why))
 
     def _guesses(self, numbers: Numbers) -> GridCell:
         found = map(best_membership_rates, self.runs_by_seed(WATCHED).values())
@@ -448,18 +393,18 @@ class TableLine:
             for one in found
             if one is not None
         ]
-        return mean_cell(numbers["advantage"], 3, *small[:1], why=_short(self.row.no_guesses))
+        return report.mean_cell(numbers["advantage"], 3, *small[:1], why=_short(self.row.no_guesses))
 
     def _item_sets(self, numbers: Numbers) -> GridCell:
         popular = numbers["item sets, popular"]
         small = (f"as many popular items {mean(popular):.3f}",) if popular else ()
-        return mean_cell(numbers["item sets"], 3, *small)
+        return report.mean_cell(numbers["item sets"], 3, *small)
 
     def _near_best(self, numbers: Numbers, some: Run | None) -> GridCell:
         unit = "wake" if some is not None and "wakes" in some.scenario["protocol"] else "round"
         rounds = numbers["rounds to 95 %"]
         small = (f"{unit} {mean(rounds):.0f}",) if rounds else ()
-        return mean_cell(numbers["local epochs to 95 %"], 0, *small)
+        return report.mean_cell(numbers["local epochs to 95 %"], 0, *small)
 
     def _missing(self, end: str) -> str:
         """Return why an experiment of the row has no run; an empty text if it has one."""
@@ -476,8 +421,8 @@ def make_table(rows: Iterable[PaperRow], runs: Runs, reasons: Mapping[str, str])
     width = sum(len(column.titles) for column in COLUMNS)
     for order in LEVELS:
         numbers = (baseline_value(order, metric, runs) for metric in METRICS)
-        shown = [order, "no training", *(f"{mean(own):.4f}" if own else DASH for own in numbers)]
-        fields.append([*shown, *[DASH] * (width - len(shown))])
+        shown = [order, "no training", *(f"{mean(own):.4f}" if own else report.DASH for own in numbers)]
+        fields.append([*shown, *[report.DASH] * (width - len(shown))])
     return make_grid("All recommenders", COLUMNS, fields)
 
 
@@ -485,45 +430,30 @@ def baseline_value(order: str, metric: str, runs: Runs) -> PerSeed:
     """Return a metric of an order that needs no training, by seed; it is the same in every run that has it."""
     found: PerSeed = {}
     for seeds in runs.values():
-        found = {**read_by_seed(seeds, utility_reader(f"{metric}[{order}]")), **found}
+        found = {**_utility(seeds, f"{metric}[{order}]"), **found}
     return dict(sorted(found.items()))
 
 
-_ABOUT = (
-    "**No ranking of papers.** Rows differ in model and loop; read a number together with the settings of its row "
-    "and with what its adversary saw. *Utility* ranks all items that a user does not have, at the report with the "
-    "best Recall@20 on validation items. *Tuned*: the same at the best of three learning rates, a third of its own, "
-    "its own and three times that, by Recall@20 on validation items; all else is at the row's own. *Exposure*: share "
-    "of the users to whom the poisoners' item is shown, in another run with 1 % of poisoners, at its own best "
-    "report. *Communities*: the share of the most similar users that is found, next to the most that any ranking "
-    "could find and to guessing. *Advantage*: the share of a user's items that are guessed minus the share of other "
-    "items that are guessed. *AUC*: of training items against others of equal popularity, by how rows "
-    "moved. *F1*: of the items that are read from the latest update. *Local epochs to 95 %*: per client, until "
-    "validation first reached 95 % of its best. "
-    "*Seconds* are of the plain run."
-)
-
-
-class TableReport(StudyReport):
+class TableReport(report.StudyReport):
     """The report with one table of all recommenders."""
 
     csv_header = ("row", "number", "seed", "value")
 
-    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: report.ReportInput, figures: Path) -> report.Pages:
         """Return the only page; it has no pictures."""
         data = ", ".join(sorted({str(run.scenario["dataset"]["name"]) for run in study.finished}))
         blocks = [
             study.opening_paragraph(
                 f"Every recommender of all papers on {data or 'no data yet'}: same split, same seeds. {{progress}}"
             ),
-            ParagraphBlock(f"{_ABOUT} {INTERVALS}"),
+            ParagraphBlock(f"{STUDY.plan['about']} {report.INTERVALS}"),
             Heading(2, "All recommenders", "table"),
             make_table(paper_rows().values(), study.runs, study.reasons),
-            *missing_blocks(study.reasons),
+            *report.missing_blocks(study.reasons),
         ]
         return {"report": ("Every recommender in one table", blocks)}
 
-    def csv_rows(self, study: ReportInput) -> Iterator[list[Cell]]:
+    def csv_rows(self, study: report.ReportInput) -> Iterator[list[Cell]]:
         """Yield each number of the table by row and seed."""
         found = {
             name: TableLine(row, study.runs, study.reasons).numbers() for name, row in paper_rows().items()

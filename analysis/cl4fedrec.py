@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.papers import comparison
+from analysis.papers import comparison, figures
 from analysis.papers.claims import Evidence, SettingEvidence
 from analysis.papers.comparison import (
     LAST,
@@ -21,15 +21,6 @@ from analysis.papers.comparison import (
     metric_by_epoch,
     reported_score,
     seed_differences,
-)
-from analysis.papers.figures import (
-    PaperFigure,
-    SeedLine,
-    drawable_figures,
-    method_curves,
-    seed_line,
-    setting_figure,
-    table_curves,
 )
 from analysis.papers.item_vectors import cosines_by_group, uniformity_tables
 from analysis.papers.report import PaperReport
@@ -61,15 +52,15 @@ EXPOSURE = Axis("users shown it (%)", (-2.0, 102.0))
 
 
 @cache
-def paper_figures() -> dict[str, PaperFigure]:
+def paper_figures() -> dict[str, figures.PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, PaperFigure] = {}
+    found: dict[str, figures.PaperFigure] = {}
     for setting in SETTINGS:
         for table in TABLE_ROWS:
-            found[f"{table}-{setting}"] = table_curves(PAPER, setting, table)
+            found[f"{table}-{setting}"] = figures.table_curves(PAPER, setting, table)
         for attack, words in ATTACKS.items():
             methods = defence_methods(attack)
-            found[f"exposure-{attack}-{setting}"] = method_curves(
+            found[f"exposure-{attack}-{setting}"] = figures.method_curves(
                 setting,
                 f"{words}, a thousandth of the clients poison: exposure of the least popular item by epoch, {setting}. "
                 "Rules and regulariser are combined with CL4FedRec; the others have no defence.",
@@ -79,7 +70,7 @@ def paper_figures() -> dict[str, PaperFigure]:
                 order=list(methods),
                 n_columns=3,
             )
-        found[f"correlation-{setting}"] = method_curves(
+        found[f"correlation-{setting}"] = figures.method_curves(
             setting,
             f"A-hum, a thousandth of the clients poison: exposure by epoch and alpha of the correlation, {setting}.",
             {f"alpha {alpha:g}": method for alpha, method in ARMS["correlation"].items()},
@@ -95,24 +86,24 @@ def paper_figures() -> dict[str, PaperFigure]:
             setting, "Steps of the regulariser at the end of an epoch", "steps", STEPS, STEPS_ATTACKED
         )
         found[f"uniformity-{setting}"] = _uniformity(setting)
-    return drawable_figures(found, STUDY.experiments)
+    return figures.drawable_figures(found, STUDY.experiments)
 
 
 def _sensitivity(
     setting: str, title: str, label: str, methods: Mapping[float, str], attacked: Mapping[float, str]
-) -> PaperFigure:
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        def over(column: str, own: Mapping[float, str]) -> list[SeedLine]:
+) -> figures.PaperFigure:
+    def panels(runs: Runs) -> dict[str, list[figures.SeedLine]]:
+        def over(column: str, own: Mapping[float, str]) -> list[figures.SeedLine]:
             values = {
                 float(x): reported_score(PAPER, runs, experiment_name(setting, method), column, LAST)
                 for x, method in own.items()
             }
-            return [seed_line("rCL4FedRec", values)]
+            return [figures.seed_line("rCL4FedRec", values)]
 
         found = {f"{column}, last epoch": over(column, methods) for column in PAPER.metrics}
         return {**found, "ER@5 under A-hum, last epoch": over("er@5", attacked)} if attacked else found
 
-    return setting_figure(
+    return figures.setting_figure(
         f"{title}: rCL4FedRec at the last epoch, {setting}.",
         setting,
         (*methods.values(), *attacked.values()),
@@ -124,15 +115,15 @@ def _sensitivity(
     )
 
 
-def _uniformity(setting: str) -> PaperFigure:
+def _uniformity(setting: str) -> figures.PaperFigure:
     rows = TABLE_ROWS["table2"]
 
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+    def panels(runs: Runs) -> dict[str, list[figures.SeedLine]]:
         return {
             row: list(_cosine_lines(runs, experiment_name(setting, method))) for row, method in rows.items()
         }
 
-    return setting_figure(
+    return figures.setting_figure(
         f"Item vectors at the end: cosines of pairs, first seed, {setting}. A peak at 1 is a narrow cone.",
         setting,
         rows.values(),
@@ -143,14 +134,14 @@ def _uniformity(setting: str) -> PaperFigure:
     )
 
 
-def _cosine_lines(runs: Runs, experiment: str) -> Iterator[SeedLine]:
+def _cosine_lines(runs: Runs, experiment: str) -> Iterator[figures.SeedLine]:
     kept = next((run.version for run in runs.get(experiment, {}).values()), {})
     if not kept:
         return
     edges = np.linspace(-1, 1, N_BINS + 1)
     for name, cosines in cosines_by_group(kept["items"], kept["popularity"]).items():
         density, _ = np.histogram(cosines, bins=edges, density=True)
-        yield SeedLine(name, ((edges[:-1] + edges[1:]) / 2).tolist(), density.tolist())
+        yield figures.SeedLine(name, ((edges[:-1] + edges[1:]) / 2).tolist(), density.tolist())
 
 
 EXPOSED, HIDDEN = 0.5, 0.05

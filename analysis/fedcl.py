@@ -13,25 +13,9 @@ from functools import cache
 from math import inf, isfinite
 from pathlib import Path
 
-from analysis.papers import comparison
+from analysis.papers import comparison, figures, report
 from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
 from analysis.papers.document import DocumentBlock, GridRow
-from analysis.papers.figures import (
-    PaperFigure,
-    drawable_figures,
-    leakage_figure,
-    sweep_figure,
-    table_curves,
-    with_levels,
-)
-from analysis.papers.report import (
-    FederatedRow,
-    FederationPrice,
-    PaperReport,
-    format_mean,
-    setting_tables,
-    summary_cells,
-)
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs
 
@@ -64,17 +48,17 @@ def methods_with_uploads(setting: str) -> dict[str, str]:
     return found
 
 
-def federated_rows(setting: str) -> Iterator[FederatedRow]:
+def federated_rows(setting: str) -> Iterator[report.FederatedRow]:
     """Yield every federated row of a setting, next to the centralised row of its model."""
     for model, central in MODELS.items():
         for words, way in WAYS.items():
             experiment = comparison.experiment_name(setting, f"{central}-{way}")
-            yield FederatedRow(
+            yield report.FederatedRow(
                 f"{model}+{words}", experiment, model, comparison.experiment_name(setting, central)
             )
 
 
-PRICE = FederationPrice(PAPER, federated_rows)
+PRICE = report.FederationPrice(PAPER, federated_rows)
 
 
 def _budget(epsilon: float) -> str:
@@ -85,18 +69,18 @@ NO_NOISE = "no noise"
 
 
 @cache
-def paper_figures() -> dict[str, PaperFigure]:
+def paper_figures() -> dict[str, figures.PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, PaperFigure] = {}
+    found: dict[str, figures.PaperFigure] = {}
     for setting in SETTINGS:
         for model in MODELS:
             found[f"{MODELS[model]}-{setting}"] = _of_model(setting, model)
-    found["ablations-beauty"] = table_curves(PAPER, "beauty", "ablations")
+    found["ablations-beauty"] = figures.table_curves(PAPER, "beauty", "ablations")
     epsilon = {value: method for value, method in EPSILON.items() if isfinite(value)}
     for option, methods in {**SWEEPS, "epsilon": epsilon}.items():
         found[f"{option}-beauty"] = _sweep(option, WHOLE, methods)
     found["spread-beauty"] = _sweep("spread", "GRU4Rec+BIL", SPREAD)
-    found["leaks-beauty"] = leakage_figure(
+    found["leaks-beauty"] = figures.leakage_figure(
         PAPER,
         "beauty",
         "Leakage of uploaded vectors over epsilon, beauty: re-identified users, by last vectors and by means over all "
@@ -107,10 +91,10 @@ def paper_figures() -> dict[str, PaperFigure]:
         reference=lambda column: "guessing",
         look={"n_columns": 3, "order": [WHOLE, NO_NOISE, "guessing"]},
     )
-    return drawable_figures(found, STUDY.experiments)
+    return figures.drawable_figures(found, STUDY.experiments)
 
 
-def _of_model(setting: str, model: str) -> PaperFigure:
+def _of_model(setting: str, model: str) -> figures.PaperFigure:
     """Return the federated rows of a model by round, with the best value of its centralised row as a level."""
     table, words = PAPER.main_table(setting), f"{model}, centralised"
     some = {row: method for row, method in TABLE_ROWS[table].items() if row.startswith(f"{model}+")}
@@ -118,17 +102,17 @@ def _of_model(setting: str, model: str) -> PaperFigure:
     def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
         return {words: reported_score(PAPER, runs, experiment_name(setting, MODELS[model]), column, BEST)}
 
-    drawing = with_levels(table_curves(PAPER, setting, table, some), levels)
+    drawing = figures.with_levels(figures.table_curves(PAPER, setting, table, some), levels)
     caption = f"{drawing.caption} Level line: centralised {model} at its best validation report."
     look = {"order": [*some, words, *drawing.look["order"][len(WAYS) :]]}
     return replace(drawing, caption=caption, look=look)
 
 
-def _sweep(option: str, name: str, methods: Mapping[float, str]) -> PaperFigure:
+def _sweep(option: str, name: str, methods: Mapping[float, str]) -> figures.PaperFigure:
     """Return utility over the values of an option, at the last round and at the best report."""
     words = STUDY.plan["labels"][option]
     caption = f"{name} over the {words}, beauty; for comparison orders without training."
-    return sweep_figure(PAPER, "beauty", caption, words, {name: methods}, columns=UTILITY)
+    return figures.sweep_figure(PAPER, "beauty", caption, words, {name: methods}, columns=UTILITY)
 
 
 def timing_group(experiment: str) -> str:
@@ -149,18 +133,20 @@ def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     )
     rows = {setting: _leakage_rows(runs, setting) for setting in SETTINGS}
     titles = ("method", *UTILITY, *LEAKAGE.columns)
-    yield from setting_tables("Leakage of uploads", "leaks", LEAKAGE.about, titles, rows)
+    yield from report.setting_tables("Leakage of uploads", "leaks", LEAKAGE.about, titles, rows)
 
 
 def _leakage_rows(runs: Runs, setting: str) -> Iterator[GridRow]:
     for label, method in methods_with_uploads(setting).items():
         name = experiment_name(setting, method)
         if LEAKAGE.values_by_seed(runs, name, "uploads per user"):
-            utility = [format_mean(reported_score(PAPER, runs, name, column, LAST)) for column in UTILITY]
-            yield [label, *utility, *summary_cells(LEAKAGE, runs, name)]
+            utility = [
+                report.format_mean(reported_score(PAPER, runs, name, column, LAST)) for column in UTILITY
+            ]
+            yield [label, *utility, *report.summary_cells(LEAKAGE, runs, name)]
 
 
-REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group)
+REPORT = report.PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group)
 
 if __name__ == "__main__":
     StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

@@ -15,7 +15,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from analysis.papers import comparison
+from analysis.papers import comparison, figures, report
 from analysis.papers.claims import DIGITS, Evidence
 from analysis.papers.comparison import (
     BEST,
@@ -26,27 +26,7 @@ from analysis.papers.comparison import (
     seed_differences,
 )
 from analysis.papers.document import DocumentBlock, GridColumn, GridRow
-from analysis.papers.figures import (
-    PaperFigure,
-    SeedLine,
-    drawable_figures,
-    method_curves,
-    seed_line,
-    setting_figure,
-    sweep_figure,
-    table_curves,
-    tick_whole_epochs,
-    with_levels,
-)
 from analysis.papers.item_vectors import OTHERS, POPULAR, uniformity_by_seed, uniformity_tables
-from analysis.papers.report import (
-    DASH,
-    FederatedRow,
-    FederationPrice,
-    PaperReport,
-    format_mean,
-    setting_tables,
-)
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.style import GREY, Axis
@@ -73,40 +53,40 @@ def central_experiment(row: str) -> str:
     return experiment_name(CENTRAL_SETTING, CENTRAL[row])
 
 
-def federated_rows(setting: str) -> Iterator[FederatedRow]:
+def federated_rows(setting: str) -> Iterator[report.FederatedRow]:
     """Yield every federated row of a setting, next to the centralised row of its model."""
     for row, central in COUNTERPARTS.items():
-        yield FederatedRow(
+        yield report.FederatedRow(
             row, experiment_name(setting, FEDERATED[row]), central, central_experiment(central)
         )
 
 
-PRICE = FederationPrice(PAPER, federated_rows)
+PRICE = report.FederationPrice(PAPER, federated_rows)
 
 
 @cache
-def paper_figures() -> dict[str, PaperFigure]:
+def paper_figures() -> dict[str, figures.PaperFigure]:
     """Return the figures by name, setting by setting."""
-    found: dict[str, PaperFigure] = {}
+    found: dict[str, figures.PaperFigure] = {}
     for setting in SETTINGS:
         found[f"table4-{setting}"] = _federated(setting)
         found[f"central-{setting}"] = replace(
-            table_curves(PAPER, setting, "table4", CENTRAL),
+            figures.table_curves(PAPER, setting, "table4", CENTRAL),
             caption=f"Centralised rows of Table 4 by pass over all data, {setting}. Thin dotted lines: printed values.",
         )
-        found[f"table5-{setting}"] = table_curves(PAPER, setting, "table5")
+        found[f"table5-{setting}"] = figures.table_curves(PAPER, setting, "table5")
         for option, methods in SWEEPS.items():
             words = STUDY.plan["labels"][option]
             caption = f"{WHOLE} over the {words}, {setting}; for comparison orders without training."
-            found[f"{option}-{setting}"] = sweep_figure(
+            found[f"{option}-{setting}"] = figures.sweep_figure(
                 PAPER, setting, caption, words, {WHOLE: methods}, columns=tuple(PAPER.metrics)
             )
         found[f"views-{setting}"] = _views(setting)
         found[f"deciles-{setting}"] = _deciles(setting)
-    return drawable_figures(found, STUDY.experiments)
+    return figures.drawable_figures(found, STUDY.experiments)
 
 
-def _federated(setting: str) -> PaperFigure:
+def _federated(setting: str) -> figures.PaperFigure:
     """Return the federated rows by round, with the best values of centralised ones as levels."""
 
     def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
@@ -115,7 +95,7 @@ def _federated(setting: str) -> PaperFigure:
             for row in dict.fromkeys(COUNTERPARTS.values())
         }
 
-    drawing = with_levels(table_curves(PAPER, setting, "table4", FEDERATED), levels)
+    drawing = figures.with_levels(figures.table_curves(PAPER, setting, "table4", FEDERATED), levels)
     order = [*drawing.look["order"], *(_centralised(row) for row in CENTRAL)]
     caption = f"{drawing.caption} Level lines: centralised rows at their best validation epoch."
     return replace(drawing, caption=caption, look={**drawing.look, "order": order})
@@ -125,9 +105,9 @@ def _centralised(row: str) -> str:
     return f"{row}, centralised"
 
 
-def _views(setting: str) -> PaperFigure:
+def _views(setting: str) -> figures.PaperFigure:
     """Return the curves of both kinds of views by epoch."""
-    drawing = method_curves(
+    drawing = figures.method_curves(
         setting,
         f"{WHOLE} by views of pre-training, {setting}: only noise, as in its published code, or also omitted users and "
         "pseudo edges, as in its equations.",
@@ -138,23 +118,23 @@ def _views(setting: str) -> PaperFigure:
     return replace(drawing, needed=(experiment_name(setting, VIEWS["mix"]),))
 
 
-def _deciles(setting: str) -> PaperFigure:
+def _deciles(setting: str) -> figures.PaperFigure:
     """Return recall of mix and global model, and the gain, over groups of users by activity."""
 
-    def panels(runs: Runs) -> dict[str, list[SeedLine]]:
+    def panels(runs: Runs) -> dict[str, list[figures.SeedLine]]:
         groups, found = range(count_groups(runs, setting)), {}
         for look in LOOK_KEYS:
             both = {"mix": MIX, "only the global model": GLOBAL_ONLY}
             found[f"Recall@20, {look}"] = [
-                seed_line(name, {g + 1: group_recall(runs, setting, method, g, look) for g in groups})
+                figures.seed_line(name, {g + 1: group_recall(runs, setting, method, g, look) for g in groups})
                 for name, method in both.items()
             ]
             found[f"gain, {look}"] = [
-                seed_line("mix", {g + 1: group_gain(runs, setting, g, look) for g in groups})
+                figures.seed_line("mix", {g + 1: group_gain(runs, setting, g, look) for g in groups})
             ]
         return found
 
-    return setting_figure(
+    return figures.setting_figure(
         f"Recall@20 by group of users, the least active first, {setting}: a mix of local, cluster and global model, "
         "only the global model, and the gain of the mix.",
         setting,
@@ -169,7 +149,7 @@ def _deciles(setting: str) -> PaperFigure:
 
 def _below_zero(axes: Axes) -> None:
     """Set ticks at whole groups, and extend the axis to losses."""
-    tick_whole_epochs(axes)
+    figures.tick_whole_epochs(axes)
     least = float(axes.dataLim.ymin)  # includes the intervals
     if least < 0:
         axes.set_ylim(bottom=1.1 * least)
@@ -191,16 +171,12 @@ def count_groups(runs: Runs, setting: str) -> int:
 
 def group_recall(runs: Runs, setting: str, method: str, group: int, look: str) -> PerSeed:
     """Return Recall@20 of a group of users at a reporting point, by seed, for runs that report it."""
+    return read_by_seed(runs.get(experiment_name(setting, method), {}), _recall_of, group, LOOK_KEYS[look])
 
-    def read(run: Run) -> float | None:
-        groups = _groups(run)
-        return (
-            groups[group].get(LOOK_KEYS[look], {}).get(PAPER.validation.removeprefix("val_"))
-            if group < len(groups)
-            else None
-        )
 
-    return read_by_seed(runs.get(experiment_name(setting, method), {}), read)
+def _recall_of(run: Run, group: int, key: str) -> float | None:
+    groups, metric = _groups(run), PAPER.validation.removeprefix("val_")
+    return groups[group].get(key, {}).get(metric) if group < len(groups) else None
 
 
 def group_gain(runs: Runs, setting: str, group: int, look: str) -> PerSeed:
@@ -217,7 +193,7 @@ def interaction_range(runs: Runs, setting: str, group: int) -> str:
         if group < len(own := _groups(run))
     ]
     if not found:
-        return DASH
+        return report.DASH
     low, high = min(one["train_min"] for one in found), max(one["train_max"] for one in found)
     return f"{low}" if low == high else f"{low} to {high}"
 
@@ -235,7 +211,7 @@ def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
         setting: [_row(runs, setting, group) for group in range(count_groups(runs, setting))]
         for setting in SETTINGS
     }
-    yield from setting_tables(
+    yield from report.setting_tables(
         "Users who gain from personal models", "deciles", STUDY.plan["report"]["activity"], titles, rows, 2
     )
 
@@ -244,9 +220,10 @@ def _row(runs: Runs, setting: str, group: int) -> GridRow:
     fields: GridRow = [f"{group + 1}", interaction_range(runs, setting, group)]
     for look in LOOK_KEYS:
         fields += [
-            format_mean(group_recall(runs, setting, method, group, look)) for method in (MIX, GLOBAL_ONLY)
+            report.format_mean(group_recall(runs, setting, method, group, look))
+            for method in (MIX, GLOBAL_ONLY)
         ]
-        fields.append(format_mean(group_gain(runs, setting, group, look)))
+        fields.append(report.format_mean(group_gain(runs, setting, group, look)))
     return fields
 
 
@@ -300,7 +277,7 @@ def timing_group(experiment: str) -> str:
     return f"{setting}, centralised" if PAPER.has_other_epochs(experiment) else setting
 
 
-REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group, CLAIMS)
+REPORT = report.PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group, CLAIMS)
 
 if __name__ == "__main__":
     StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.papers import report
 from analysis.papers.comparison import read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
@@ -29,20 +30,10 @@ from analysis.papers.document import (
     make_grid,
 )
 from analysis.papers.figures import draw_heat_map
-from analysis.papers.report import (
-    DASH,
-    INTERVALS,
-    Pages,
-    ReportInput,
-    StudyReport,
-    mean_cell,
-    run_time_blocks,
-)
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, format_mean_text, mean
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.style import LABEL_PT, PAGE_IN, add_caption
-from gossiprec.runs import Run
 
 NO_ATTACK, NO_RULE = "no-attack", "no-rule"
 DEMOTE = "demote-"
@@ -141,11 +132,7 @@ def selectable_names() -> dict[str, tuple[str, ...]]:
 
 def measured(runs: Runs, cell: str, measure: str) -> PerSeed:
     """Return a measure of recommendations at the end of a cell's runs, by seed."""
-
-    def read(run: Run) -> float | None:
-        return None if (value := summary_value(run, "utility", measure)) is None else float(value)
-
-    return read_by_seed(runs.get(cell, {}), read)
+    return read_by_seed(runs.get(cell, {}), summary_value, "utility", measure)
 
 
 def lost_percent(runs: Runs, cell: str, reference: str, measure: str = "recall@20") -> PerSeed:
@@ -213,21 +200,6 @@ def rules_of(network: str, *, demotes: bool = False) -> list[str]:
 
 
 _ROW_IN, _HEAD_IN, _LABEL_IN, _GAP_IN, _FOOT_IN = 0.185, 1.4, 1.2, 0.12, 0.74
-SUCCESS = (
-    "Numbers and darkness: success of the attack in percent, mean over {of}; 0 is stopped, 100 is complete. Attacks on "
-    "an item: users who are shown it among twenty. Attacks on all (below the second line): recall lost. First row: "
-    "recall that the rule costs without an attack. First column: what the attack achieves without a rule. "
-    "–: not possible or not run."
-)
-LOSS = (
-    "Numbers and darkness: recall that the attack takes, in percent of the recall under the same rule without it, mean "
-    "over {of}. First row: recall that the rule costs without an attack. –: not possible or not run."
-)
-DEMOTION = (
-    "Numbers and darkness: exposure of three popular items that the attack takes, in percent of that under the same "
-    "rule without it, mean over {of}; 0 is stopped, 100 is complete. First row: of the users without an item, those "
-    "who are shown it among twenty without an attack, in percent, mean over three items. –: not possible or not run."
-)
 LABELS = {NO_ATTACK: "cost of the rule", DEMOTE + NO_ATTACK: "shown, no attack"}
 
 
@@ -239,14 +211,11 @@ class HeatMap:
     ----------
     number : callable
         :func:`success`, :func:`loss` or :func:`demotion`.
-    text : str
-        The caption, with ``{of}`` for the values of which a cell is the mean.
     recommenders : sequence of str
     networks, attacks : sequence of str
     """
 
     number: Callable[[Runs, str], PerSeed]
-    text: str
     recommenders: Sequence[str]
     networks: Sequence[str]
     attacks: Sequence[str]
@@ -260,7 +229,8 @@ class HeatMap:
     def caption(self) -> str:
         """The caption."""
         own = self.recommenders
-        return self.text.format(of="recommenders and seeds" if len(own) > 1 else f"seeds, {own[0]}")
+        text = STUDY.plan["captions"][self.number.__name__]
+        return str(text.format(of="recommenders and seeds" if len(own) > 1 else f"seeds, {own[0]}"))
 
     def value(self, runs: Runs, network: str, rule: str, attack: str) -> PerSeed:
         """Return a cell by seed."""
@@ -319,7 +289,7 @@ def _draw_cells(
     axes: Axes, values: Any, rules: Sequence[str], attacks: Sequence[str], *, is_first: bool
 ) -> None:
     """Draw one panel of the heat map with its rules, the first one also with its attacks."""
-    blank, size = [DASH] * len(values), LABEL_PT - 1.5
+    blank, size = [report.DASH] * len(values), LABEL_PT - 1.5
     draw_heat_map(axes, values, blank, colours="Oranges", white_above=75, fontsize=size)
     axes.set_xticks(range(len(rules)), rules, rotation=60, ha="left", rotation_mode="anchor")
     labels = [LABELS.get(attack, attack.removeprefix(DEMOTE)) if is_first else "" for attack in attacks]
@@ -351,9 +321,9 @@ def rule_rows(runs: Runs, network: str) -> Iterator[GridRow]:
             *(
                 cell
                 for found in kinds
-                for cell in (mean_cell(mean_by_seed(found.values()), 0), _worst(found))
+                for cell in (report.mean_cell(mean_by_seed(found.values()), 0), _worst(found))
             ),
-            *(mean_cell(one, 0) for one in costs),
+            *(report.mean_cell(one, 0) for one in costs),
         ]
 
 
@@ -361,7 +331,7 @@ def _worst(found: Mapping[str, PerSeed]) -> str:
     """Return the attack with the largest mean, and the mean."""
     means = {attack: mean(own) for attack, own in found.items() if own}
     worst = max(means, key=lambda attack: means[attack], default=None)
-    return f"{worst} {format_mean_text(found[worst], 0)}" if worst else DASH
+    return f"{worst} {format_mean_text(found[worst], 0)}" if worst else report.DASH
 
 
 def cost_of(runs: Runs, network: str, rule: str, part: str = "") -> PerSeed:
@@ -379,15 +349,15 @@ def decile_rows(runs: Runs, network: str) -> Iterator[GridRow]:
             mean_by_seed(measured(runs, cell, f"recall@20[activity={decile}]") for cell in cells)
             for decile in DECILES
         )
-        yield [rule, *(mean_cell(own, 3) for own in deciles)]
+        yield [rule, *(report.mean_cell(own, 3) for own in deciles)]
 
 
-class MatrixReport(StudyReport):
+class MatrixReport(report.StudyReport):
     """The report: the heat map, rules compared, deciles, times, and combinations that are not possible."""
 
     csv_header = ("network", "recommender", "rule", "attack", "number", "seed", "value")
 
-    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: report.ReportInput, figures: Path) -> report.Pages:
         """Return the only page, and draw its pictures."""
         runs, recommenders = study.runs, names_of("recommenders")
         blocks: list[DocumentBlock] = [
@@ -396,25 +366,21 @@ class MatrixReport(StudyReport):
         ]
         single = [one for one in recommenders if any(f"/{one}/" in cell for cell in runs)]
         every = names_of("networks"), names_of("attacks")
-        maps = [HeatMap(success, SUCCESS, recommenders, *every), HeatMap(loss, LOSS, recommenders, *every)]
-        maps += [HeatMap(success, SUCCESS, [one], *every) for one in single]
+        maps = [HeatMap(number, recommenders, *every) for number in (success, loss)]
+        maps += [HeatMap(success, [one], *every) for one in single]
         demoted = STUDY.read("study")["demotion"]
-        maps.append(HeatMap(demotion, DEMOTION, demoted["recommenders"], demoted["networks"], demotions()))
+        maps.append(HeatMap(demotion, demoted["recommenders"], demoted["networks"], demotions()))
         blocks += [one.block(runs, figures) for one in maps if runs]
-        titles = (
-            *("rule", "attacks on an item: users shown it (%)", "worst"),
-            *("all attacks: recall lost (%)", "worst loss"),
-        )
-        costs = ("cost without an attack (%)", "cost of decile 1 (%)", "cost of decile 10 (%)")
+        titles = STUDY.plan["columns"]
         for network in names_of("networks"):
             deciles = ("rule", *(f"decile {decile}" for decile in DECILES))
             blocks += [
                 Heading(2, f"Rules in {network}", network),
-                ParagraphBlock(INTERVALS),
-                make_grid(f"Rules in {network}", (*titles, *costs), rule_rows(runs, network)),
+                ParagraphBlock(report.INTERVALS),
+                make_grid(f"Rules in {network}", titles, rule_rows(runs, network)),
                 make_grid(f"Recall without an attack in {network}", deciles, decile_rows(runs, network)),
             ]
-        blocks += run_time_blocks(
+        blocks += report.run_time_blocks(
             runs, study.planned, STUDY.experiments, "network and recommender", _group_of
         )
         refused = [(rule["cells"], rule["why"]) for rule in STUDY.plan["refused"]]
@@ -424,7 +390,7 @@ class MatrixReport(StudyReport):
         ]
         return {"report": ("Which rule stops which attack", blocks)}
 
-    def csv_rows(self, study: ReportInput) -> Iterator[list[Cell]]:
+    def csv_rows(self, study: report.ReportInput) -> Iterator[list[Cell]]:
         """Yield every number by combination and seed."""
         for cell, number in product(STUDY.experiments, NUMBERS):
             for seed, value in measured(study.runs, cell, number).items():

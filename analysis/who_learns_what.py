@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from analysis.papers import report
 from analysis.papers.comparison import finding, read_by_seed, summary_value
 from analysis.papers.document import (
     DocumentBlock,
@@ -27,16 +28,6 @@ from analysis.papers.document import (
     make_grid,
 )
 from analysis.papers.figures import draw_heat_map
-from analysis.papers.report import (
-    DASH,
-    INTERVALS,
-    Pages,
-    ReportInput,
-    StudyReport,
-    mean_cell,
-    missing_blocks,
-    run_time_blocks,
-)
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs, mean
 from gossiprec.figures.figure_files import Cell, write_figure
@@ -159,13 +150,8 @@ def megabytes(run: Run) -> float:
     return float(sent.get("up", sent["sent"])) / 1e6 / float(summary_value(run, "nodes"))
 
 
-def heard_share(run: Run) -> float | None:
-    """Return the share of the users of whom the observer can compare two versions."""
-    return finding(run, "reconstruction", "reconstruction_heard")
-
-
 PRICES: dict[str, Callable[[Run], float | None]] = {
-    "users heard": heard_share,
+    "users heard": lambda run: finding(run, "reconstruction", "reconstruction_heard"),
     "HR@20": lambda run: summary_value(run, "utility", "hr@20"),
     "Recall@20": lambda run: summary_value(run, "utility", "recall@20"),
     "MB sent per node": megabytes,
@@ -173,19 +159,14 @@ PRICES: dict[str, Callable[[Run], float | None]] = {
 """Other columns by title."""
 
 
-def leak_reader(title: str, part: str) -> Callable[[Run], float | None]:
-    """Return a function that reads ``value``, ``chance``, ``ceiling`` or ``share`` of an instrument."""
-
-    def read(run: Run) -> float | None:
-        found = INSTRUMENTS[title](run)
-        return None if found is None else float(getattr(found, part))
-
-    return read
-
-
 def leak(runs: Runs, experiment: str, title: str, part: str = "value") -> PerSeed:
-    """Return the findings of an instrument by seed."""
-    return read_by_seed(runs.get(experiment, {}), leak_reader(title, part))
+    """Return ``value``, ``chance``, ``ceiling`` or ``share`` of an instrument, by seed."""
+    return read_by_seed(runs.get(experiment, {}), _leak_part, title, part)
+
+
+def _leak_part(run: Run, title: str, part: str) -> float | None:
+    found = INSTRUMENTS[title](run)
+    return None if found is None else float(getattr(found, part))
 
 
 def price(runs: Runs, experiment: str, title: str) -> PerSeed:
@@ -197,24 +178,22 @@ def table_rows(runs: Runs) -> Iterator[GridRow]:
     """Yield the table's rows: a line per experiment, then chance and ceiling, means over all runs."""
     for group in row_groups().values():
         for name, defence in group.rows.items():
-            leaks = (mean_cell(leak(runs, name, title), 3) for title in INSTRUMENTS)
-            prices = (mean_cell(price(runs, name, title), 1 if "MB" in title else 3) for title in PRICES)
+            leaks = (report.mean_cell(leak(runs, name, title), 3) for title in INSTRUMENTS)
+            prices = (
+                report.mean_cell(price(runs, name, title), 1 if "MB" in title else 3) for title in PRICES
+            )
             yield [group.label, defence, *leaks, *prices]
     for part in ("chance", "ceiling"):
         found = (
             [v for name in runs for v in leak(runs, name, title, part).values()] for title in INSTRUMENTS
         )
-        means = (f"{np.mean(values):.3f}" if values else DASH for values in found)
-        yield [part, "", *means, *(DASH for _ in PRICES)]
+        means = (f"{np.mean(values):.3f}" if values else report.DASH for values in found)
+        yield [part, "", *means, *(report.DASH for _ in PRICES)]
 
 
 _ROW_IN, _HEAD_IN, _LABEL_IN, _BAR_IN, _FOOT_IN = 0.215, 1.45, 1.72, 0.55, 0.5
 BARS = ("users heard", "Recall@20", "MB sent per node")
 """Columns drawn as bars."""
-_CAPTION = (
-    "Numbers and darkness: leakage in percent of the way from chance (0) to the most that is possible (100), mean over "
-    "seeds. Dotted: recall of the most popular items."
-)
 
 
 def draw_map(runs: Runs) -> Figure:
@@ -235,7 +214,7 @@ def draw_map(runs: Runs) -> Figure:
             (1 - bars + place * step, bottom, _BAR_IN / PAGE_IN, top - bottom), sharey=cells
         )
         _draw_bars(axes, lines, runs, title)
-    add_caption(figure, _CAPTION)
+    add_caption(figure, STUDY.plan["caption"])
     return figure
 
 
@@ -247,7 +226,7 @@ def _draw_cells(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs)
             for _, name in lines
         ]
     )
-    blank = ["" if name is None else DASH for _, name in lines]
+    blank = ["" if name is None else report.DASH for _, name in lines]
     draw_heat_map(axes, shares, blank, colours="Blues", white_above=65)
     for row, (label, name) in enumerate(lines):
         weight = "bold" if name is None else "normal"
@@ -276,10 +255,11 @@ def _draw_bars(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs, 
             text = f"{mean(values):.3f}" if title == "Recall@20" else f"{mean(values):.2g}"
             axes.text(0, row, f" {text}", va="center")
     if title == "Recall@20":
-        popular = [v for own in runs.values() for v in read_by_seed(own, _popular_recall).values()]
-        axes.axvline(
-            float(np.mean(popular)), color="black", linewidth=0.9, linestyle=":"
-        ) if popular else None
+        metric = "recall@20[popularity]"
+        found = [read_by_seed(own, summary_value, "utility", metric) for own in runs.values()]
+        popular = [value for own in found for value in own.values()]
+        if popular:
+            axes.axvline(float(np.mean(popular)), color="black", linewidth=0.9, linestyle=":")
     axes.set_title(
         title.replace(" sent per", "\nper").replace(" heard", "\nheard"), loc="left", fontsize=LABEL_PT
     )
@@ -289,18 +269,13 @@ def _draw_bars(axes: Axes, lines: Sequence[tuple[str, str | None]], runs: Runs, 
     axes.spines.left.set_visible(True)
 
 
-def _popular_recall(run: Run) -> float | None:
-    found: float | None = summary_value(run, "utility", "recall@20[popularity]")
-    return found
-
-
-class LeakageReport(StudyReport):
+class LeakageReport(report.StudyReport):
     """The report: threat models, picture, table, times and missing runs."""
 
     experiments = tuple(STUDY.experiments)
     csv_header = ("experiment", "group", "defence", "number", "part", "seed", "value")
 
-    def make_pages(self, study: ReportInput, figures: Path) -> Pages:
+    def make_pages(self, study: report.ReportInput, figures: Path) -> report.Pages:
         """Return the only page, and draw its picture."""
         runs = study.runs
         blocks: list[DocumentBlock] = [
@@ -311,18 +286,18 @@ class LeakageReport(StudyReport):
         if runs:
             rows = self.csv_rows(study)
             write_figure(figures / "leakage", self.csv_header, rows, lambda: draw_map(runs))
-            blocks.append(ImageBlock("figures/leakage.svg", _CAPTION, "figures/leakage.csv"))
+            blocks.append(ImageBlock("figures/leakage.svg", STUDY.plan["caption"], "figures/leakage.csv"))
         columns = ("protocol", "defence", *INSTRUMENTS, *PRICES)
         blocks += [
             Heading(2, "All numbers", "table"),
-            ParagraphBlock(INTERVALS),
+            ParagraphBlock(report.INTERVALS),
             make_grid("Leakage, utility and bytes", columns, table_rows(runs), heads=2),
-            *run_time_blocks(runs, study.planned, self.experiments, "protocol", _group_of),
-            *missing_blocks(study.reasons),
+            *report.run_time_blocks(runs, study.planned, self.experiments, "protocol", _group_of),
+            *report.missing_blocks(study.reasons),
         ]
         return {"report": ("Who learns what", blocks)}
 
-    def csv_rows(self, study: ReportInput) -> Iterator[list[Cell]]:
+    def csv_rows(self, study: report.ReportInput) -> Iterator[list[Cell]]:
         """Yield each number by experiment and seed; of instruments also chance, ceiling and share."""
         for group in row_groups().values():
             for name, defence in group.rows.items():

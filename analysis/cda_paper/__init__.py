@@ -37,8 +37,6 @@ SETTINGS = {
     FULL_BATCH: "all 943 users, K = 50, two epochs in full batches as in the published code, nodes in lock-step",
 }
 """The settings on MovieLens-100k that the tables name."""
-WITH_ALL = {"5%": "5.01%", "10%": "10.01%", "20%": "20.01%"}
-"""Suffixes of colluders that observe twice in a run: those that compare with all items, by those with 99 items."""
 
 
 def dp_experiment(protocol: str, epsilon: int | None) -> str:

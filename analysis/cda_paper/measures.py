@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from analysis.cda_paper import PUBLISHED, STUDY, table_momentum
-from analysis.papers.comparison import PrintedNumber
+from analysis.papers.comparison import PrintedNumber, summary_value
 from analysis.papers.verdict import PerSeed, Runs, Verdict, format_mean_text, judge_agreement, mean
 from gossiprec.base.arrays import F64, I64
 from gossiprec.base.rounding import difference
@@ -101,7 +101,7 @@ class AttackNumber(RunNumber):
 
     def value_of_runs(self, runs: Mapping[str, Run], relevance_rule: str) -> float | None:
         """Return the number of the attack's line."""
-        for line in _summary(runs[self.experiment]).get("attacks", []):
+        for line in summary_value(runs[self.experiment], "attacks") or ():
             if self.matches_key(AttackKey("", *(line[name] for name in FILTERS)), relevance_rule):
                 return _percent(line[self.quantity])
         return None
@@ -129,14 +129,9 @@ class AttackNumber(RunNumber):
 class FunctionNumber(RunNumber):
     """A number that a function reads from the runs of a seed."""
 
-    names: tuple[str, ...]
     read: Callable[[Mapping[str, Run], str], float | None]
+    experiments: tuple[str, ...] = ()
     uses_relevance_rule: bool = True
-
-    @property
-    def experiments(self) -> tuple[str, ...]:
-        """The experiments that the function reads."""
-        return self.names
 
     def value_of_runs(self, runs: Mapping[str, Run], relevance_rule: str) -> float | None:
         """Return the value that the function reads."""
@@ -147,7 +142,7 @@ def function_number(
     experiment: str, read: Callable[[Run, str], float | None], *, uses_relevance_rule: bool = True
 ) -> FunctionNumber:
     """Return the measure that a function reads from a run of one experiment under a rule."""
-    return FunctionNumber((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_relevance_rule)
+    return FunctionNumber(lambda runs, rule: read(runs[experiment], rule), (experiment,), uses_relevance_rule)
 
 
 def combine_by_seed(
@@ -160,7 +155,7 @@ def combine_by_seed(
         return None if a is None or b is None else join(a, b)
 
     names = tuple(dict.fromkeys((*first.experiments, *second.experiments)))
-    return FunctionNumber(names, read, first.uses_relevance_rule or second.uses_relevance_rule)
+    return FunctionNumber(read, names, first.uses_relevance_rule or second.uses_relevance_rule)
 
 
 def single_attack(experiment: str, k: int = 50, quantity: str = "max_aac") -> AttackNumber:
@@ -197,7 +192,8 @@ def membership_rate(attack: AttackNumber, threshold: float, quantity: str) -> Fu
     """Return a number of membership inference at the best round of its community attack (a fraction)."""
 
     def read(run: Run, _: str) -> float | None:
-        lines = [line for line in _summary(run).get("membership", []) if line["observer"] == attack.observer]
+        lines = summary_value(run, "membership") or ()
+        lines = [line for line in lines if line["observer"] == attack.observer]
         found = [line[quantity] for line in lines if abs(line["threshold"] - threshold) < 1e-9]
         return next((float(value) for value in reversed(found) if value is not None), None)
 
@@ -208,7 +204,7 @@ def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
     """Return the quality of the recommendations at the end of a run in percent."""
 
     def read(run: Run, _: str) -> float | None:
-        return _percent(_summary(run).get("utility", {}).get(metric))
+        return _percent(summary_value(run, "utility", metric))
 
     return function_number(experiment, read, uses_relevance_rule=False)
 
@@ -217,9 +213,7 @@ def summary_number(experiment: str, *keys: str) -> FunctionNumber:
     """Return a number of ``summary.json``; several keys lead into mappings."""
 
     def read(run: Run, _: str) -> float | None:
-        value: Any = _summary(run)
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
+        value = summary_value(run, *keys)
         return float(value) if isinstance(value, int | float) else None
 
     return function_number(experiment, read, uses_relevance_rule=False)
@@ -235,8 +229,8 @@ def read_number(spec: Mapping[str, Any]) -> RunNumber:
         column that this number does not use are ignored.
     """
     match spec:
-        case {"attack": experiment, **own}:
-            return _attack(experiment, own)
+        case {"attack": _}:
+            return _attack(spec)
         case {"utility": experiment}:
             return utility_number(experiment, spec.get("metric", "hr@20"))
         case {"summary": experiment, "keys": keys}:
@@ -244,28 +238,22 @@ def read_number(spec: Mapping[str, Any]) -> RunNumber:
         case {"membership": experiment, "threshold": threshold, "rate": rate}:
             return membership_rate(single_attack(experiment), threshold, rate)
         case {"among": [first, second]}:
-            return accuracy_over_adversaries_of(_as_attack(first), _as_attack(second))
+            return accuracy_over_adversaries_of(_attack(first), _attack(second))
         case {"largest": attack}:
-            return number_from_accuracies(_as_attack(attack), lambda found, _: float(found.max()))
+            return number_from_accuracies(_attack(attack), lambda found, _: float(found.max()))
         case {"quantile": share, "of": attack}:
-            return number_from_accuracies(
-                _as_attack(attack), lambda found, _: float(np.quantile(found, share))
-            )
+            return number_from_accuracies(_attack(attack), lambda found, _: float(np.quantile(found, share)))
         case {"fraction": words, "of": attack}:
-            return number_from_accuracies(_as_attack(attack), _fraction(words))
+            return number_from_accuracies(_attack(attack), _fraction(words))
     operation = next(key for key in _OPERATIONS if key in spec)
     first, second = (read_number(one) for one in spec[operation])
     return combine_by_seed(first, second, _OPERATIONS[operation])
 
 
-def _attack(experiment: str, own: Mapping[str, Any]) -> AttackNumber:
+def _attack(spec: Mapping[str, Any]) -> AttackNumber:
     """Return an attack of an experiment; by default the coordinator's, or single nodes' if there is none."""
     names = ("observer", "momentum", "k", "quantity", "relevance")
-    return replace(single_attack(experiment), **{name: own[name] for name in names if name in own})
-
-
-def _as_attack(spec: Mapping[str, Any]) -> AttackNumber:
-    return _attack(spec["attack"], spec)
+    return replace(single_attack(spec["attack"]), **{name: spec[name] for name in names if name in spec})
 
 
 def _fraction(words: str) -> Callable[[F64, float], float]:
@@ -292,30 +280,13 @@ def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:
     return format_mean_text(measure.values_by_seed(runs), digits)
 
 
-def _summary(run: Run) -> Mapping[str, Any]:
-    return run.summary or {}
-
-
 def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-COLUMNS = {
-    "max_aac": "Max AAC %",
-    "best10": "Best 10 % AAC, least %",
-    "best10_mean": "Best 10 % AAC, mean %",
-    "bound": "%",
-    "without_momentum": "Max AAC % without momentum",
-    "with_momentum": "Max AAC % with momentum",
-    "full": "Max AAC % full models",
-    "share_less": "Max AAC % Share less",
-    "random": "random guess %",
-    "accuracy": "MIA accuracy",
-    "precision": "MIA precision",
-    "recall": "MIA recall",
-    "seconds": "time s",
-}
-OTHER_RULES = {"mean_score": "the paper's rule, eq. 4", "ndcg": "the rule of the published code"}
+COLUMNS: dict[str, str] = STUDY.read("readings")["titles"]
+"""Titles of columns."""
+OTHER_RULES: dict[str, str] = STUDY.read("readings")["other_rules"]
 _LABELS = {"tables": "table", "datasets": "dataset", "rows": "row", "columns": "column"}
 _NOT_OF_NUMBER = ("setting", "note", "rules", "rows")
 
@@ -340,11 +311,6 @@ class ReportCell:
     why_not: str = ""
     rule: str = MAIN_RULE
     note: str = ""
-
-    @property
-    def column(self) -> str:
-        """Its column heading."""
-        return COLUMNS.get(self.printed.column, self.printed.column)
 
     @property
     def attack(self) -> AttackNumber | None:
@@ -449,12 +415,6 @@ def compute_cell_result(cell: ReportCell, runs: Runs) -> CellResult:
     values = cell.measure.values_by_seed(runs, cell.rule) if cell.measure else {}
     verdict = judge_agreement(cell.printed.band, values) if cell.measure else Verdict.UNJUDGED
     return CellResult(cell, values, verdict)
-
-
-def select_printed_results(found: Iterable[NumberResults]) -> list[NumberResults]:
-    """Return the groups of printed numbers, each once, without second readings and unprinted numbers."""
-    wanted = set(PUBLISHED.printed_numbers)
-    return [group for group in found if group.printed in wanted]
 
 
 def count_verdicts(results: Iterable[CellResult]) -> list[int]:

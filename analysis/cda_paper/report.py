@@ -9,42 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from analysis.cda_paper import ML_FULL_BATCH, ML_RAND, PUBLISHED, STUDY, WITH_ALL, variant_experiments
+from analysis.cda_paper import PUBLISHED, STUDY, measures, tables
 from analysis.cda_paper.figures import paper_figures, selectable_names
 from analysis.cda_paper.measures import (
-    CSV_HEADER,
     RULES,
     AttackNumber,
     FunctionNumber,
     RunNumber,
-    collect_number_results,
     combine_by_seed,
-    csv_rows,
     format_mean_number,
     read_number,
-    select_printed_results,
     single_attack,
     summary_number,
     utility_number,
 )
-from analysis.cda_paper.tables import (
-    field_legend,
-    format_measured,
-    format_printed,
-    overview_blocks,
-    paper_tables,
-)
-from analysis.papers.claims import (
-    HELD,
-    NOT_HELD,
-    NOT_MEASURED,
-    ClaimVerdict,
-    Evidence,
-    claim_blocks,
-    describe_margin,
-    judge_claim,
-    judge_margins,
-)
+from analysis.papers import claims
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, ClaimVerdict
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import (
     Collapsible,
@@ -57,118 +37,41 @@ from analysis.papers.document import (
     make_grid,
 )
 from analysis.papers.figures import draw_figures
-from analysis.papers.report import (
-    INTERVALS,
-    Pages,
-    ReportInput,
-    StudyReport,
-    missing_blocks,
-)
+from analysis.papers.report import INTERVALS, Pages, ReportInput, StudyReport, missing_blocks
 from analysis.papers.verdict import PerSeed, Runs, Verdict, judge_agreement, mean
 from gossiprec.base.rounding import difference
 from gossiprec.cli.progress import format_clock_time
 from gossiprec.figures.figure_files import Cell
 from gossiprec.runs import Run
 
-WAYS = {
-    "64": "batches of 64, one epoch",
-    "full": "full batches, two epochs",
-    "wake": "on wake",
-    "receive": "on receive",
-    "clocks": "exponential clocks",
-    "lock-step": "lock-step",
-}
-TITLES = (
-    "single", "5 %", "10 %", "20 %", "5 %, all references", "10 %, all references", "20 %, all references",
-    "5 %, momentum 0", "10 %, momentum 0", "20 %, momentum 0",
-)  # fmt: skip
-_ABOUT = (
-    "Max AAC of Rand-Gossip on all 943 users of MovieLens-100k, K = 50, under `standardized`. The first two lines have "
-    "500 wakes. The others have 100 wakes, with reports every 2 wakes up to 40 and then every 10; in this time single "
-    "adversaries meet a quarter of their communities, so their numbers are not judged. Colluders compare with 99 other "
-    "items, or with all (*all references*). All nodes start from the same item table; no option changes this."
-)
-
-
-@dataclass(frozen=True)
-class TrainingVariant:
-    """One training variant: the words for its switches, and its experiment."""
-
-    words: str
-    experiment: str
-    is_short: bool
-
-
-def training_variants() -> list[TrainingVariant]:
-    """Return the full-length runs, then every combination of the switches."""
-    whole = (("64", "wake", "clocks"), ML_RAND), (("full", "wake", "lock-step"), ML_FULL_BATCH)
-    return [
-        *(
-            TrainingVariant(f"{_in_words(way)}, 500 wakes", experiment, is_short=False)
-            for way, experiment in whole
-        ),
-        *(
-            TrainingVariant(_in_words(way), experiment, is_short=True)
-            for way, experiment in variant_experiments().items()
-        ),
-    ]
-
-
-def variant_columns() -> list[tuple[str, PrintedNumber, str, float]]:
-    """Return the columns of the table: title, printed number, observer and momentum."""
-    shares = list(WITH_ALL)
-    keys = [("single", "single", "with_momentum", 0.99)]
-    keys += [(share, f"coalition-{share}", "with_momentum", 0.99) for share in shares]
-    keys += [(share, f"coalition-{WITH_ALL[share]}", "with_momentum", 0.99) for share in shares]
-    keys += [(share, f"coalition-{share}", "without_momentum", 0.0) for share in shares]
-    return [
-        (title, _printed(share, column), observer, beta)
-        for title, (share, observer, column, beta) in zip(TITLES, keys, strict=True)
-    ]
-
 
 def switch_table(runs: Runs) -> Iterator[DocumentBlock]:
-    """Yield the table of switches, each number judged by the printed band; nothing without runs."""
-    known = [way for way in training_variants() if way.experiment in runs]
-    if not any(way.is_short for way in known):
+    """Yield the table of switches, each number judged by the printed band; nothing without short runs."""
+    plan = STUDY.read("switches")
+    columns, rows = plan["columns"], {**plan["whole"], **plan["short"]}
+    printed = {(one.table, one.row, one.column): one for one in PUBLISHED.printed_numbers}
+    numbers = [printed[tuple(column["printed"])] for column in columns]
+    if not any(name in runs for name in plan["short"]):
         return
-    rows: list[GridRow] = [["printed", *(format_printed(number) for _, number, _, _ in variant_columns())]]
-    rows += [[way.words, *_line(way, runs)] for way in known]
+    lines: list[GridRow] = [["printed", *map(tables.format_printed, numbers)]]
+    for name in (name for name in rows if name in runs):
+        line: GridRow = [rows[name]]
+        for column, number in zip(columns, numbers, strict=True):
+            attack = AttackNumber(name, column["observer"], column["momentum"])
+            is_judged = column is not columns[0] or name in plan["whole"]
+            line.append(_switch_field(number, attack.values_by_seed(runs), is_judged=is_judged))
+        lines.append(line)
     yield Heading(2, "Switches", "switches")
-    yield ParagraphBlock(_ABOUT)
-    yield make_grid("Switches", ("training", *TITLES), rows)
+    yield ParagraphBlock(plan["about"])
+    yield make_grid("Switches", ("training", *(column["title"] for column in columns)), lines)
 
 
-def _line(way: TrainingVariant, runs: Runs) -> Sequence[GridCell]:
-    return [
-        _entry(
-            number,
-            AttackNumber(way.experiment, observer, beta).values_by_seed(runs),
-            is_judged=i > 0 or not way.is_short,
-        )
-        for i, (_, number, observer, beta) in enumerate(variant_columns())
-    ]
-
-
-def _entry(number: PrintedNumber, values: PerSeed, *, is_judged: bool) -> GridCell:
+def _switch_field(number: PrintedNumber, values: PerSeed, *, is_judged: bool) -> GridCell:
     if not values:
         return GridCell("")
     verdict, small = judge_agreement(number.band, values), (f"n = {len(values)}",)
-    text = format_measured(values, number)
+    text = tables.format_measured(values, number)
     return GridCell(text, small, verdict.mark, verdict.word) if is_judged else GridCell(text, small)
-
-
-def _in_words(way: tuple[str, ...]) -> str:
-    return ", ".join(WAYS[one] for one in way)
-
-
-def _printed(share: str, column: str) -> PrintedNumber:
-    """Return the number of Table 8, or for single adversaries of Table 6."""
-    of_eight = ("table8", f"{share} colluders", column)
-    wanted = ("table6", "single adversary", "max_aac") if share == "single" else of_eight
-    return next(
-        number for number in PUBLISHED.printed_numbers if (number.table, number.row, number.column) == wanted
-    )
 
 
 REACHED, NOT_REACHED = "reached", "not reached"
@@ -178,33 +81,42 @@ _LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 class CommunityReport(StudyReport):
     """The report of the community-detection study."""
 
-    csv_header = CSV_HEADER
+    csv_header = measures.CSV_HEADER
 
     def make_pages(self, study: ReportInput, figures: Path) -> Pages:
         """Return the report and the findings."""
         runs = study.runs
         pictures = draw_figures(paper_figures(), runs, figures)
-        found, claims, targets = collect_number_results(runs), judge_claims(runs), judge_targets(runs)
-        opening = study.opening_paragraph(_OPENING)
+        found, verdicts, targets = (
+            measures.collect_number_results(runs),
+            judge_claims(runs),
+            judge_targets(runs),
+        )
+        printed = [group for group in found if group.printed in PUBLISHED.printed_numbers]
+        opening, title = study.opening_paragraph(_OPENING), "community-detection study"
         report = [
             opening,
-            *overview_blocks(select_printed_results(found), runs),
-            _findings_in_short(claims, targets),
-            field_legend(),
+            *tables.overview_blocks(printed, runs),
+            _findings_in_short(verdicts, targets),
+            tables.field_legend(),
             Heading(2, "Tables"),
-            *paper_tables(found, runs),
+            *tables.paper_tables(found, runs),
             *switch_table(runs),
             *_figures(pictures),
             *_times(runs),
             *missing_blocks(study.reasons),
         ]
-        findings = [opening, ParagraphBlock(INTERVALS), *claim_blocks(claims), *_target_blocks(targets)]
-        title = "community-detection study"
+        findings = [
+            opening,
+            ParagraphBlock(INTERVALS),
+            *claims.claim_blocks(verdicts),
+            *_target_blocks(targets),
+        ]
         return {"report": (f"The {title}", report), "findings": (f"Findings of the {title}", findings)}
 
     def csv_rows(self, study: ReportInput) -> Iterator[Sequence[Cell]]:
         """Yield every number of the tables, under each relevance rule."""
-        return csv_rows(collect_number_results(study.runs), study.runs)
+        return measures.csv_rows(measures.collect_number_results(study.runs), study.runs)
 
 
 REPORT = CommunityReport()
@@ -219,12 +131,12 @@ _OPENING = (
 )
 
 
-def _findings_in_short(claims: Sequence[ClaimVerdict], targets: Sequence[TargetResult]) -> ParagraphBlock:
-    held, refuted = (sum(claim.verdict == verdict for claim in claims) for verdict in (HELD, NOT_HELD))
+def _findings_in_short(found: Sequence[ClaimVerdict], targets: Sequence[TargetResult]) -> ParagraphBlock:
+    held, refuted = (sum(claim.verdict == verdict for claim in found) for verdict in (HELD, NOT_HELD))
     met, missed = (sum(target.verdict == verdict for target in targets) for verdict in (REACHED, NOT_REACHED))
     return ParagraphBlock(
-        f"**Findings** ([findings](findings.md)): of {len(claims)} orderings that the paper claims, {held} held, "
-        f"{refuted} did not, {len(claims) - held - refuted} were not measured. "
+        f"**Findings** ([findings](findings.md)): of {len(found)} orderings that the paper claims, {held} held, "
+        f"{refuted} did not, {len(found) - held - refuted} were not measured. "
         f"Of {len(targets)} targets, {met} are reached, {missed} are not, "
         f"{len(targets) - met - missed} were not measured."
     )
@@ -241,28 +153,25 @@ def _figures(pictures: Mapping[str, Sequence[Path]]) -> Iterator[DocumentBlock]:
 
 def _times(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the duration of each experiment, and the tables that it serves."""
-    serves = {name: [subject for subject, own in selectable_names().items() if name in own] for name in runs}
-    titles = ("experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB")
     lines, total = [], 0.0
     for name, seeds in runs.items():
-        walls = summary_number(name, "wall_seconds").values_by_seed(runs)
-        pace, peak = (
-            summary_number(name, key).mean_over_seeds(runs)
-            for key in ("node_updates_per_second", "peak_rss_mib")
+        walls, paces, peaks = (
+            summary_number(name, key).values_by_seed(runs)
+            for key in ("wall_seconds", "node_updates_per_second", "peak_rss_mib")
         )
+        serves = (
+            subject
+            for subject, own in selectable_names().items()
+            if name in own and subject.startswith(("table", "fig", "text")) and subject != name
+        )
+        about = (name, Path(STUDY.experiments[name]["base"]).name, ", ".join(serves), str(len(seeds)))
+        numbers = (format_clock_time(mean(walls)), f"{mean(paces):,.0f}", f"{mean(peaks):,.0f}")
+        lines.append((*about, *numbers))
         total += sum(walls.values())
-        texts = [
-            name,
-            Path(STUDY.experiments[name]["base"]).name,
-            ", ".join(
-                one for one in serves[name] if one.startswith(("table", "fig", "text")) and one != name
-            ),
-            str(len(seeds)),
-        ]
-        lines.append([*texts, format_clock_time(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}"])
     yield Heading(2, "Times", "times")
     yield ParagraphBlock(f"All finished runs together took {format_clock_time(total)}.")
     if lines:
+        titles = ("experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB")
         grid = make_grid("Times", titles, lines)
         yield Collapsible("Time of each experiment, and the tables that it serves", (grid,))
 
@@ -289,12 +198,12 @@ _MARGINS: dict[str, Callable[[float, float], float]] = {
 def judge_claims(runs: Runs) -> list[ClaimVerdict]:
     """Return the verdict on each claim."""
     return [
-        _privacy(one, runs) if "dp" in one else judge_claim(one["claim"], _evidence(one, runs))
+        _privacy(one, runs) if "dp" in one else claims.judge_claim(one["claim"], _evidence(one, runs))
         for one in STUDY.read("claims")
     ]
 
 
-def _evidence(claim: Mapping[str, Any], runs: Runs) -> Evidence:
+def _evidence(claim: Mapping[str, Any], runs: Runs) -> claims.Evidence:
     """Yield the comparisons of a claim; of several second numbers the largest is compared."""
     for entry in claim["comparisons"]:
         first = read_number(entry["first"])
@@ -314,9 +223,8 @@ def _privacy(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
     if len(points) < 2 or less not in runs:
         reason = f"needs Share less and two points of DP-SGD; has {len(points)}"
         return ClaimVerdict(claim["claim"], NOT_MEASURED, (reason,))
-    margins = FunctionNumber(
-        (less, *points), lambda own, rule: _kept_more(own, rule, less, points)
-    ).values_by_seed(runs)
+    kept_more = FunctionNumber(lambda own, rule: _kept_more(own, rule, less, points), (less, *points))
+    margins = kept_more.values_by_seed(runs)
     known = sorted(
         (single_attack(point).mean_over_seeds(runs), utility_number(point).mean_over_seeds(runs))
         for point in points
@@ -328,9 +236,9 @@ def _privacy(claim: Mapping[str, Any], runs: Runs) -> ClaimVerdict:
         f"{format_mean_number(single_attack(plain), runs)} %, {format_mean_number(utility_number(plain), runs)} %)",
         f"DP-SGD: HR@20 {float(np.interp(leak, *np.array(known).T)):.1f} % at the same leakage"
         + (" or the nearest that was measured" if outside else "")
-        + f", between points of Max AAC {', '.join(f'{a:.1f}' for a, _ in known)} %; {describe_margin(margins)}",
+        + f", between points of Max AAC {', '.join(f'{a:.1f}' for a, _ in known)} %; {claims.describe_margin(margins)}",
     )
-    return ClaimVerdict(claim["claim"], judge_margins(margins), evidence)
+    return ClaimVerdict(claim["claim"], claims.judge_margins(margins), evidence)
 
 
 def _kept_more(own: Mapping[str, Run], rule: str, less: str, points: Sequence[str]) -> float | None:
@@ -347,17 +255,6 @@ def _kept_more(own: Mapping[str, Run], rule: str, less: str, points: Sequence[st
 
 
 @dataclass(frozen=True)
-class AcceptanceTarget:
-    """A number and its target range."""
-
-    label: str
-    measure: RunNumber
-    low: float = -np.inf
-    high: float = np.inf
-    unit: str = ""
-
-
-@dataclass(frozen=True)
 class TargetResult:
     """The result of a target: the target range, the number found, the verdict and the evidence."""
 
@@ -370,38 +267,30 @@ class TargetResult:
 
 def judge_targets(runs: Runs) -> list[TargetResult]:
     """Return the result of each target."""
-    totals = STUDY.read("targets")["totals"]
+    plan = STUDY.read("targets")
     return [
-        *(_judged_target(target, runs) for target in acceptance_targets()),
-        *(_time_of_tables(one, runs) if "select" in one else _total(one, runs) for one in totals),
+        *(_judged_target(one, runs) for one in plan["targets"]),
+        *(_time_of_tables(one, runs) if "select" in one else _total(one, runs) for one in plan["totals"]),
     ]
 
 
-def acceptance_targets() -> list[AcceptanceTarget]:
-    """Return the targets that depend on one measure."""
-    return [
-        AcceptanceTarget(
-            one["label"], read_number(one["number"]), one["range"][0], one["range"][1], one.get("unit", "")
-        )
-        for one in STUDY.read("targets")["targets"]
-    ]
-
-
-def _judged_target(target: AcceptanceTarget, runs: Runs) -> TargetResult:
-    unit = f" {target.unit}" if target.unit else ""
-    if np.isinf(target.low):
-        wanted = f"up to {target.high:.3g}{unit}"
-    elif np.isinf(target.high):
-        wanted = f"at least {target.low:.2g}{unit}"
+def _judged_target(target: Mapping[str, Any], runs: Runs) -> TargetResult:
+    """Return the result of a range for one number of the runs."""
+    label, number, (low, high) = target["label"], read_number(target["number"]), target["range"]
+    unit = f" {target['unit']}" if "unit" in target else ""
+    if np.isinf(low):
+        wanted = f"up to {high:.3g}{unit}"
+    elif np.isinf(high):
+        wanted = f"at least {low:.2g}{unit}"
     else:
-        wanted = f"{target.low:.1f} to {target.high:.1f}{unit}"
-    value = target.measure.mean_over_seeds(runs)
+        wanted = f"{low:.1f} to {high:.1f}{unit}"
+    value = number.mean_over_seeds(runs)
     if not np.isfinite(value):
-        return TargetResult(target.label, wanted, "", NOT_MEASURED)
-    found = format_mean_number(target.measure, runs, digits=1 if target.unit else 2) + unit
-    if difference(target.low, value) <= 0 <= difference(target.high, value):
-        return TargetResult(target.label, wanted, found, REACHED)
-    return TargetResult(target.label, wanted, found, NOT_REACHED, _further_results(target.measure, runs))
+        return TargetResult(label, wanted, "", NOT_MEASURED)
+    found = format_mean_number(number, runs, digits=1 if unit else 2) + unit
+    if difference(low, value) <= 0 <= difference(high, value):
+        return TargetResult(label, wanted, found, REACHED)
+    return TargetResult(label, wanted, found, NOT_REACHED, _further_results(number, runs))
 
 
 def _further_results(measure: RunNumber, runs: Runs) -> str:

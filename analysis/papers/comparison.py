@@ -165,8 +165,7 @@ class SummaryColumns:
 
     def values_by_seed(self, runs: Runs, experiment: str, column: str) -> PerSeed:
         """Return the number of a column, by seed, for runs that report it."""
-        path = self.columns[column].split(".")
-        return read_by_seed(runs.get(experiment, {}), lambda run: summary_value(run, *path))
+        return read_by_seed(runs.get(experiment, {}), summary_value, *self.columns[column].split("."))
 
 
 @dataclass(frozen=True)
@@ -462,7 +461,7 @@ def finding(run: Run, attack: str, measure: str, **labels: str) -> float | None:
     return None
 
 
-def read_by_seed(seeds: Mapping[int, Run], read: Callable[[Run], float | None]) -> PerSeed:
-    """Return a number by seed, for the runs that have it."""
-    found = {seed: read(run) for seed, run in seeds.items()}
+def read_by_seed(seeds: Mapping[int, Run], read: Callable[..., Any], *arguments: Any) -> PerSeed:
+    """Return the number that a function of a run and the arguments reads, by seed, for the runs that have it."""
+    found = {seed: read(run, *arguments) for seed, run in seeds.items()}
     return {seed: float(value) for seed, value in found.items() if value is not None}

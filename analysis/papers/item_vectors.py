@@ -103,12 +103,12 @@ def _unit(vectors: F64) -> F64:
 
 def uniformity_by_seed(runs: Runs, experiment: str, group: str) -> PerSeed:
     """Return the uniformity of a group of items (`POPULAR` or `OTHERS`) by seed, of runs that kept their version."""
+    return read_by_seed(runs.get(experiment, {}), _uniformity_of, group)
 
-    def read(run: Run) -> float | None:
-        kept = run.version
-        return uniformity_numbers(kept["items"], kept["popularity"])[group] if kept else None
 
-    return read_by_seed(runs.get(experiment, {}), read)
+def _uniformity_of(run: Run, group: str) -> float | None:
+    kept = run.version
+    return uniformity_numbers(kept["items"], kept["popularity"])[group] if kept else None
 
 
 def uniformity_tables(paper: Comparison, rows: Mapping[str, str], runs: Runs) -> Iterator[DocumentBlock]:
