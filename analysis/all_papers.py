@@ -87,12 +87,7 @@ Section = Mapping[str, Any]
 
 def format_settings(scenario: Section) -> str:
     """Return model, recommender, training and protocol of a resolved scenario as text."""
-    parts = (
-        _model(scenario["model"]),
-        _added(scenario),
-        _training(scenario),
-        _protocol(scenario),
-    )
+    parts = (_model(scenario["model"]), _added(scenario), _training(scenario), _protocol(scenario))
     return "; ".join(part for part in parts if part)
 
 

@@ -183,9 +183,8 @@ def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int)
     attack = next(attack for attack in ATTACKS if method.startswith(attack))
     undefended = _largest(runs, experiment_name(setting, f"{attack}-none"))
     without = f" ({mean(undefended):.3f} undefended)" if undefended and sign < 0 else ""
-    if largest:
-        margins = {seed: sign * difference(value, bound) for seed, value in largest.items()}
-        yield f"largest ER@5 {mean(largest):.3f}{without}", margins
+    margins = {seed: sign * difference(value, bound) for seed, value in largest.items()}
+    yield f"largest ER@5 {mean(largest):.3f}{without}", margins
 
 
 def _contrast_exposure(runs: Runs, setting: str, *, attack: str) -> Evidence:
@@ -197,12 +196,8 @@ def _contrast_exposure(runs: Runs, setting: str, *, attack: str) -> Evidence:
         }
         for method in ("none", "original")
     )
-    margins = seed_differences(with_contrast, without)
-    if margins:
-        words = (
-            f"mean ER@5 over epochs {mean(with_contrast):.3f} by CL4FedRec, {mean(without):.3f} by Original"
-        )
-        yield words, margins
+    means = f"{mean(with_contrast):.3f} by CL4FedRec, {mean(without):.3f} by Original"
+    yield f"mean ER@5 over epochs {means}", seed_differences(with_contrast, without)
 
 
 def _largest(runs: Runs, experiment: str) -> PerSeed:
@@ -215,14 +210,12 @@ def _cost(runs: Runs, setting: str, *, rules: tuple[str, ...], share: float, sig
     """Yield the recall lost to a rule at the last epoch, with its margin over a fraction on the claimed side."""
     plain = reported_score(PAPER, runs, experiment_name(setting, "cl4fedrec"), "Recall@20", LAST)
     for rule in rules:
-        with_rule = reported_score(
-            PAPER, runs, experiment_name(setting, f"cl4fedrec-{rule}"), "Recall@20", LAST
-        )
-        wanted = {seed: share * own for seed, own in plain.items()}
-        margins = {seed: sign * by for seed, by in seed_differences(with_rule, wanted).items()}
-        if margins:
-            ratio = mean({s: with_rule[s] / plain[s] for s in margins})
-            yield f"{RULES[rule]}: {100 * (1 - ratio):.0f} % of recall lost at the last epoch", margins
+        name = experiment_name(setting, f"cl4fedrec-{rule}")
+        with_rule = reported_score(PAPER, runs, name, "Recall@20", LAST)
+        excess = seed_differences(with_rule, {seed: share * own for seed, own in plain.items()})
+        ratio = mean({seed: with_rule[seed] / plain[seed] for seed in excess})
+        words = f"{RULES[rule]}: {100 * (1 - ratio):.0f} % of recall lost at the last epoch"
+        yield words, {seed: sign * by for seed, by in excess.items()}
 
 
 REPORT = PaperReport(

@@ -14,10 +14,10 @@ from math import inf, isfinite
 from pathlib import Path
 
 from analysis.papers import comparison, figures, report
-from analysis.papers.comparison import BEST, LAST, experiment_name, reported_score
-from analysis.papers.document import DocumentBlock, GridRow
+from analysis.papers.comparison import experiment_name
+from analysis.papers.document import DocumentBlock
 from analysis.papers.study import PaperStudyFile, StudyCommand
-from analysis.papers.verdict import PerSeed, Runs
+from analysis.papers.verdict import Runs
 
 STUDY = PaperStudyFile(Path(__file__).with_name("fedcl") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
@@ -35,7 +35,6 @@ EPSILON: dict[float, str] = ARMS["epsilon"]
 """Method by budget of a user upload."""
 SPREAD: dict[float, str] = ARMS["spread"]
 """Method by weight of the term of BIL that spreads items out."""
-LEAKAGE = PAPER.leakage
 UTILITY = ("HR@10", "nDCG@10")
 """The metrics shown next to leakage and to centralised training."""
 
@@ -48,17 +47,7 @@ def methods_with_uploads(setting: str) -> dict[str, str]:
     return found
 
 
-def federated_rows(setting: str) -> Iterator[report.FederatedRow]:
-    """Yield every federated row of a setting, next to the centralised row of its model."""
-    for model, central in MODELS.items():
-        for words, way in WAYS.items():
-            experiment = comparison.experiment_name(setting, f"{central}-{way}")
-            yield report.FederatedRow(
-                f"{model}+{words}", experiment, model, comparison.experiment_name(setting, central)
-            )
-
-
-PRICE = report.FederationPrice(PAPER, federated_rows)
+PRICE = report.FederationPrice(PAPER, **STUDY.plan["federation"])
 
 
 def _budget(epsilon: float) -> str:
@@ -96,16 +85,12 @@ def paper_figures() -> dict[str, figures.PaperFigure]:
 
 def _of_model(setting: str, model: str) -> figures.PaperFigure:
     """Return the federated rows of a model by round, with the best value of its centralised row as a level."""
-    table, words = PAPER.main_table(setting), f"{model}, centralised"
+    table, central = PAPER.main_table(setting), experiment_name(setting, MODELS[model])
     some = {row: method for row, method in TABLE_ROWS[table].items() if row.startswith(f"{model}+")}
-
-    def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
-        return {words: reported_score(PAPER, runs, experiment_name(setting, MODELS[model]), column, BEST)}
-
-    drawing = figures.with_levels(figures.table_curves(PAPER, setting, table, some), levels)
+    best = {f"{model}, centralised": central}
+    drawing = figures.table_curves(PAPER, setting, table, some, best)
     caption = f"{drawing.caption} Level line: centralised {model} at its best validation report."
-    look = {"order": [*some, words, *drawing.look["order"][len(WAYS) :]]}
-    return replace(drawing, caption=caption, look=look)
+    return replace(drawing, caption=caption, look={"order": [*some, *best, *comparison.LEVELS]})
 
 
 def _sweep(option: str, name: str, methods: Mapping[float, str]) -> figures.PaperFigure:
@@ -127,23 +112,10 @@ def timing_group(experiment: str) -> str:
 
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the sections between figures and times."""
-    about = STUDY.plan["report"]["price"]
-    yield from PRICE.tables(
-        runs, UTILITY, title="Comparison with centralised training", name="central", about=about
+    yield from PRICE.tables(runs)
+    yield from report.leakage_tables(
+        PAPER, runs, ("method",), UTILITY, lambda setting: methods_with_uploads(setting).items()
     )
-    rows = {setting: _leakage_rows(runs, setting) for setting in SETTINGS}
-    titles = ("method", *UTILITY, *LEAKAGE.columns)
-    yield from report.setting_tables("Leakage of uploads", "leaks", LEAKAGE.about, titles, rows)
-
-
-def _leakage_rows(runs: Runs, setting: str) -> Iterator[GridRow]:
-    for label, method in methods_with_uploads(setting).items():
-        name = experiment_name(setting, method)
-        if LEAKAGE.values_by_seed(runs, name, "uploads per user"):
-            utility = [
-                report.format_mean(reported_score(PAPER, runs, name, column, LAST)) for column in UTILITY
-            ]
-            yield [label, *utility, *report.summary_cells(LEAKAGE, runs, name)]
 
 
 REPORT = report.PaperReport(STUDY, PAPER, paper_figures(), extra_sections, timing_group)

@@ -12,10 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from analysis.papers import comparison
-from analysis.papers.comparison import LAST, experiment_name, reported_score
-from analysis.papers.document import DocumentBlock, GridRow
+from analysis.papers.document import DocumentBlock
 from analysis.papers.figures import PaperFigure, drawable_figures, leakage_figure, sweep_figure, table_curves
-from analysis.papers.report import PaperReport, format_mean, setting_tables, summary_cells
+from analysis.papers.report import PaperReport, leakage_tables
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import Runs
 
@@ -24,7 +23,6 @@ PAPER = comparison.load_comparison(STUDY)
 SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
 WEIGHTS: dict[str, dict[float, str]] = ARMS["weights"]
 """Method by the paper's letter of an option and its value."""
-LEAKAGE = PAPER.leakage
 
 
 def methods_by_epsilon(setting: str) -> dict[str, dict[float, str]]:
@@ -67,30 +65,20 @@ def paper_figures() -> dict[str, PaperFigure]:
     return drawable_figures(found, STUDY.experiments)
 
 
-def leakage_tables(runs: Runs) -> Iterator[DocumentBlock]:
+def leakage_rows(setting: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the labels and the method of the reference, which contributes nothing, and of each similarity by budget."""
+    yield "none: FedNCF", "–", PAPER.rows[PAPER.main][PAPER.reference]
+    for similarity, own in methods_by_epsilon(setting).items():
+        for epsilon, method in own.items():
+            yield similarity, f"{epsilon:g}", method
+
+
+def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting, utility and leakage by similarity and budget."""
-    rows = {setting: _leakage_rows(runs, setting) for setting in SETTINGS}
-    titles = ("similarity", "epsilon", *PAPER.metrics, *LEAKAGE.columns)
-    yield from setting_tables("Leakage of uploads", "leaks", LEAKAGE.about, titles, rows, 2)
+    return leakage_tables(PAPER, runs, ("similarity", "epsilon"), tuple(PAPER.metrics), leakage_rows)
 
 
-def _leakage_rows(runs: Runs, setting: str) -> Iterator[GridRow]:
-    """Yield the numbers of the reference, which contributes nothing, and of each similarity by budget."""
-    methods = [("none: FedNCF", "–", PAPER.rows[PAPER.main][PAPER.reference])]
-    methods += [
-        (similarity, f"{epsilon:g}", method)
-        for similarity, own in methods_by_epsilon(setting).items()
-        for epsilon, method in own.items()
-    ]
-    for similarity, epsilon, method in methods:
-        name = experiment_name(setting, method)
-        if name in runs:
-            scores = (reported_score(PAPER, runs, name, column, LAST) for column in PAPER.metrics)
-            utility = map(format_mean, scores)
-            yield [similarity, epsilon, *utility, *summary_cells(LEAKAGE, runs, name)]
-
-
-REPORT = PaperReport(STUDY, PAPER, paper_figures(), leakage_tables, PAPER.setting_of)
+REPORT = PaperReport(STUDY, PAPER, paper_figures(), extra_sections, PAPER.setting_of)
 
 if __name__ == "__main__":
     StudyCommand(STUDY, comparison.selectable_names(STUDY), REPORT).main()

@@ -22,7 +22,6 @@ from analysis.papers.comparison import (
     LAST,
     experiment_name,
     read_by_seed,
-    reported_score,
     seed_differences,
 )
 from analysis.papers.document import DocumentBlock, GridColumn, GridRow
@@ -35,10 +34,8 @@ from gossiprec.runs import Run
 STUDY = PaperStudyFile(Path(__file__).with_name("perfedrec_pp") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
 SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
-CENTRAL, FEDERATED, COUNTERPARTS = ARMS["central"], ARMS["federated"], ARMS["counterparts"]
-"""Method by row, and the centralised row with the same model by federated row."""
-CENTRAL_SETTING = "paper"
-"""The only setting in which centralised rows are run, since they have no loop of clients."""
+CENTRAL, FEDERATED = ARMS["central"], ARMS["federated"]
+"""Method by row."""
 WHOLE, GLOBAL = "PerFedRec++", "no personalisation"
 ABLATIONS: dict[str, str] = ARMS["ablations"]
 """Method by the part that is left out; without pre-training it is PerFedRec, as published."""
@@ -48,20 +45,7 @@ VIEWS: dict[str, str] = ARMS["views"]
 """Views of pre-training: of the published code, and of the paper's equations."""
 
 
-def central_experiment(row: str) -> str:
-    """Return the experiment of a centralised row."""
-    return experiment_name(CENTRAL_SETTING, CENTRAL[row])
-
-
-def federated_rows(setting: str) -> Iterator[report.FederatedRow]:
-    """Yield every federated row of a setting, next to the centralised row of its model."""
-    for row, central in COUNTERPARTS.items():
-        yield report.FederatedRow(
-            row, experiment_name(setting, FEDERATED[row]), central, central_experiment(central)
-        )
-
-
-PRICE = report.FederationPrice(PAPER, federated_rows)
+PRICE = report.FederationPrice(PAPER, **STUDY.plan["federation"])
 
 
 @cache
@@ -88,14 +72,11 @@ def paper_figures() -> dict[str, figures.PaperFigure]:
 
 def _federated(setting: str) -> figures.PaperFigure:
     """Return the federated rows by round, with the best values of centralised ones as levels."""
-
-    def levels(runs: Runs, column: str) -> dict[str, PerSeed]:
-        return {
-            _centralised(row): reported_score(PAPER, runs, central_experiment(row), column, BEST)
-            for row in dict.fromkeys(COUNTERPARTS.values())
-        }
-
-    drawing = figures.with_levels(figures.table_curves(PAPER, setting, "table4", FEDERATED), levels)
+    central = {
+        _centralised(row): PRICE.central_experiment(setting, row)
+        for row in dict.fromkeys(PRICE.rows.values())
+    }
+    drawing = figures.table_curves(PAPER, setting, "table4", FEDERATED, central)
     order = [*drawing.look["order"], *(_centralised(row) for row in CENTRAL)]
     caption = f"{drawing.caption} Level lines: centralised rows at their best validation epoch."
     return replace(drawing, caption=caption, look={**drawing.look, "order": order})
@@ -207,24 +188,15 @@ def activity_tables(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting with both methods, recall of the mix and of the global model by group."""
     titles: list[GridColumn | str] = ["group", "interactions"]
     titles += [GridColumn(look, ("mix", "global", "gain")) for look in LOOK_KEYS]
-    rows = {
-        setting: [_row(runs, setting, group) for group in range(count_groups(runs, setting))]
-        for setting in SETTINGS
-    }
-    yield from report.setting_tables(
-        "Users who gain from personal models", "deciles", STUDY.plan["report"]["activity"], titles, rows, 2
-    )
-
-
-def _row(runs: Runs, setting: str, group: int) -> GridRow:
-    fields: GridRow = [f"{group + 1}", interaction_range(runs, setting, group)]
-    for look in LOOK_KEYS:
-        fields += [
-            report.format_mean(group_recall(runs, setting, method, group, look))
-            for method in (MIX, GLOBAL_ONLY)
-        ]
-        fields.append(report.format_mean(group_gain(runs, setting, group, look)))
-    return fields
+    rows: dict[str, list[GridRow]] = {setting: [] for setting in SETTINGS}
+    for setting, own in rows.items():
+        for group in range(count_groups(runs, setting)):
+            own.append([f"{group + 1}", interaction_range(runs, setting, group)])
+            for look in LOOK_KEYS:
+                recalls = [group_recall(runs, setting, one, group, look) for one in (MIX, GLOBAL_ONLY)]
+                own[-1] += map(report.format_mean, [*recalls, group_gain(runs, setting, group, look)])
+    about = STUDY.plan["report"]["activity"]
+    yield from report.setting_tables("Users who gain from personal models", "deciles", about, titles, rows, 2)
 
 
 def _spread(runs: Runs, setting: str) -> Evidence:
@@ -233,27 +205,25 @@ def _spread(runs: Runs, setting: str) -> Evidence:
             uniformity_by_seed(runs, experiment_name(setting, FEDERATED[row]), group)
             for row in (WHOLE, "PerFedRec")
         )
-        margins = seed_differences(without, whole)
-        if margins:
-            yield f"uniformity of {group} items: {mean(whole):.3f} and {mean(without):.3f}", margins
+        words = f"uniformity of {group} items: {mean(whole):.3f} and {mean(without):.3f}"
+        yield words, seed_differences(without, whole)
 
 
 def _every_group(runs: Runs, setting: str) -> Evidence:
     for group in range(count_groups(runs, setting)):
-        margins = group_gain(runs, setting, group, BEST)
-        if margins:
-            mix = group_recall(runs, setting, MIX, group, BEST)
-            users = f"users with {interaction_range(runs, setting, group)} interactions"
-            yield f"{users}, Recall@20 {mean(mix):.{DIGITS}f}", margins
+        mix = mean(group_recall(runs, setting, MIX, group, BEST))
+        words = (
+            f"users with {interaction_range(runs, setting, group)} interactions, Recall@20 {mix:.{DIGITS}f}"
+        )
+        yield words, group_gain(runs, setting, group, BEST)
 
 
 def _ends(runs: Runs, setting: str) -> Evidence:
     number = count_groups(runs, setting)
     if number > 1:
-        least, most = group_gain(runs, setting, 0, BEST), group_gain(runs, setting, number - 1, BEST)
-        margins = seed_differences(least, most)
-        if margins:
-            yield f"gains of Recall@20: {mean(least):+.{DIGITS}f} and {mean(most):+.{DIGITS}f}", margins
+        least, most = (group_gain(runs, setting, group, BEST) for group in (0, number - 1))
+        words = f"gains of Recall@20: {mean(least):+.{DIGITS}f} and {mean(most):+.{DIGITS}f}"
+        yield words, seed_differences(least, most)
 
 
 CLAIMS = {
@@ -265,8 +235,7 @@ CLAIMS = {
 
 def extra_sections(runs: Runs) -> Iterator[DocumentBlock]:
     """Yield the sections between figures and times."""
-    about = STUDY.plan["report"]["price"]
-    yield from PRICE.tables(runs, PAPER.metrics, title="The price of federation", name="price", about=about)
+    yield from PRICE.tables(runs)
     yield from uniformity_tables(PAPER, FEDERATED, runs)
     yield from activity_tables(runs)
 

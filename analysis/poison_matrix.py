@@ -21,14 +21,7 @@ from matplotlib.figure import Figure
 
 from analysis.papers import report
 from analysis.papers.comparison import read_by_seed, summary_value
-from analysis.papers.document import (
-    DocumentBlock,
-    GridRow,
-    Heading,
-    ImageBlock,
-    ParagraphBlock,
-    make_grid,
-)
+from analysis.papers.document import DocumentBlock, GridRow, Heading, ImageBlock, ParagraphBlock, make_grid
 from analysis.papers.figures import draw_heat_map
 from analysis.papers.study import PaperStudyFile, StudyCommand
 from analysis.papers.verdict import PerSeed, Runs, confidence_half_width, format_mean_text, mean

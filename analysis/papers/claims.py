@@ -89,82 +89,68 @@ def printed_orders(paper: Comparison, setting: str) -> tuple[PrintedOrder, ...]:
     return tuple(found.values())
 
 
+OrderMargins = Mapping[str, Mapping[PrintedOrder, PerSeed]]
+"""The lead of the first row of each printed order, by seed, at each reporting point with measurements."""
+
+
+def order_margins(paper: Comparison, runs: Runs, setting: str) -> OrderMargins:
+    """Return the leads of all printed orders of a setting."""
+    orders = printed_orders(paper, setting)
+    found = {
+        look: {order: order.margins(paper, runs, setting, look) for order in orders}
+        for look in paper.reporting_points
+    }
+    return {look: own for look, own in found.items() if any(own.values())}
+
+
+def count_verdicts(margins: Iterable[PerSeed]) -> dict[str, int]:
+    """Return the number of comparisons per verdict."""
+    found = [judge_margins(own) for own in margins]
+    return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
+
+
 def order_tables(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
     """Yield, per setting with runs, the verdict on each printed order at each reporting point."""
     yield Heading(2, "Printed orders", "orders")
     yield ParagraphBlock(_ABOUT.format(page=paper.page))
+    found = {setting: order_margins(paper, runs, setting) for setting in paper.judged_settings}
     if not paper.tables:  # otherwise two settings have no order in common
-        yield from _over_settings(paper, runs)
-    for setting in paper.judged_settings:
-        looks = measured_reporting_points(paper, runs, setting)
+        yield from _over_settings(paper, found)
+    for setting, by_look in found.items():
         rows: list[GridRow] = []
         for order in printed_orders(paper, setting):
-            margins = {look: order.margins(paper, runs, setting, look) for look in looks}
-            if any(margins.values()):
-                fields = [_margin(own) for own in margins.values()]
-                rows.append([order.text, GridCell(f"{order.by:+.5f}", kind="printed"), *fields])
+            margins = [own[order] for own in by_look.values()]
+            if any(margins):
+                rows.append(
+                    [order.text, GridCell(f"{order.by:+.5f}", kind="printed"), *map(_margin, margins)]
+                )
         if rows:
-            titles = ("printed order", "printed difference", *looks)
+            titles = ("printed order", "printed difference", *by_look)
+            lines = [f"- *{look}*: {_describe_counts(own.values())}" for look, own in by_look.items()]
             yield Heading(3, f"Setting {setting}", f"orders-{setting}")
-            yield ParagraphBlock(describe_verdict_counts(paper, runs, setting))
+            yield ParagraphBlock("\n".join(lines))
             yield make_grid(f"Printed orders, {setting}", titles, rows)
 
 
-def _over_settings(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
+def _describe_counts(margins: Iterable[PerSeed]) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in count_verdicts(margins).items() if count)
+
+
+def _over_settings(paper: Comparison, found: Mapping[str, OrderMargins]) -> Iterator[DocumentBlock]:
     """Yield, per reporting point, the orders on which all settings that were run agree."""
     for look in paper.reporting_points:
-        settings = [
-            setting
-            for setting in paper.judged_settings
-            if look in measured_reporting_points(paper, runs, setting)
-        ]
-        found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
-        by_order: dict[str, set[str]] = {}
-        for setting in settings:
-            for order in printed_orders(paper, setting):
-                verdict = judge_margins(order.margins(paper, runs, setting, look))
-                by_order.setdefault(order.text, set()).add(verdict)
-        for words, verdicts in by_order.items():
-            known = verdicts - {NOT_MEASURED}
-            if len(known) == 1 and (one := known.pop()) in found:
-                found[one].append(words)
-        if settings:
-            lines = [f"- {verdict}: {'; '.join(own) or 'none'}" for verdict, own in found.items()]
-            names = ", ".join(f"`{setting}`" for setting in settings)
-            yield ParagraphBlock(
-                f"**{look[0].upper()}{look[1:]}**, equal in all of {names}:\n\n" + "\n".join(lines)
-            )
-
-
-def measured_reporting_points(paper: Comparison, runs: Runs, setting: str) -> list[str]:
-    """Return the reporting points with measurements in a setting."""
-    number = len(printed_orders(paper, setting))
-    return [
-        look
-        for look in paper.reporting_points
-        if count_order_verdicts(paper, runs, setting, look)[NOT_MEASURED] < number
-    ]
-
-
-def count_order_verdicts(paper: Comparison, runs: Runs, setting: str, look: str) -> dict[str, int]:
-    """Return the number of printed orders per verdict."""
-    found = [
-        judge_margins(order.margins(paper, runs, setting, look)) for order in printed_orders(paper, setting)
-    ]
-    return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
-
-
-def describe_verdict_counts(paper: Comparison, runs: Runs, setting: str) -> str:
-    """Return the counts at all reporting points as a list in text."""
-    lines = []
-    for look in measured_reporting_points(paper, runs, setting):
-        counts = ", ".join(
-            f"{count} {verdict}"
-            for verdict, count in count_order_verdicts(paper, runs, setting, look).items()
-            if count
-        )
-        lines.append(f"- *{look}*: {counts}")
-    return "\n".join(lines)
+        shown = {setting: by_look[look] for setting, by_look in found.items() if look in by_look}
+        verdicts: dict[str, set[str]] = {}
+        for own in shown.values():
+            for order, margins in own.items():
+                verdicts.setdefault(order.text, set()).add(judge_margins(margins))
+        if shown:
+            names = ", ".join(f"`{setting}`" for setting in shown)
+            text = f"**{look[0].upper()}{look[1:]}**, equal in all of {names}:\n"
+            for verdict in (HELD, NOT_HELD):
+                equal = [words for words, own in verdicts.items() if own - {NOT_MEASURED} == {verdict}]
+                text += f"\n- {verdict}: {'; '.join(equal) or 'none'}"
+            yield ParagraphBlock(text)
 
 
 def _margin(margins: PerSeed) -> GridCell:
@@ -263,7 +249,7 @@ def declared_claims(paper: Comparison) -> dict[str, SettingEvidence]:
 
 def _declared_evidence(paper: Comparison, entry: Mapping[str, Any]) -> SettingEvidence:
     """Return the evidence that an entry of a plan declares: of ``rankings``, or of a ``number`` of summaries."""
-    return RankingEvidence.declare(paper, entry) if "rankings" in entry else _limit_evidence(paper, entry)
+    return RankingEvidence(paper, entry) if "rankings" in entry else _limit_evidence(paper, entry)
 
 
 def _leads_over_popularity(paper: Comparison, runs: Runs, setting: str) -> Evidence:
@@ -271,9 +257,8 @@ def _leads_over_popularity(paper: Comparison, runs: Runs, setting: str) -> Evide
     popular = baseline_score(paper, runs, setting, paper.leading, "popularity")
     for row, method in paper.rows[paper.main_table(setting)].items():
         ours = reported_score(paper, runs, experiment_name(setting, method), paper.leading, LAST)
-        if ours:
-            words = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch"
-            yield f"{words}, popularity {mean(popular):.{DIGITS}f}", seed_differences(ours, popular)
+        words = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch"
+        yield f"{words}, popularity {mean(popular):.{DIGITS}f}", seed_differences(ours, popular)
 
 
 @dataclass(frozen=True)
@@ -286,29 +271,23 @@ class RankingEvidence:
     """
 
     paper: Comparison
-    rankings: Sequence[Sequence[str]]
-    columns: Sequence[str]
-    looks: Sequence[str]
-
-    @classmethod
-    def declare(cls, paper: Comparison, entry: Mapping[str, Sequence[str]]) -> RankingEvidence:
-        """Return the evidence that an entry of a plan declares."""
-        looks = [{"last": LAST, "best": BEST}[look] for look in entry.get("looks", ("best",))]
-        rankings: Sequence[Sequence[str]] = entry["rankings"]
-        return cls(paper, rankings, entry.get("columns", tuple(paper.metrics)), looks)
+    entry: Mapping[str, Any]
 
     def __call__(self, runs: Runs, setting: str) -> Evidence:
         """Yield the lead of each method over the next one of its ranking."""
-        for ranking, column, look in itertools.product(self.rankings, self.columns, self.looks):
+        columns = self.entry.get("columns", tuple(self.paper.metrics))
+        looks = [{"last": LAST, "best": BEST}[look] for look in self.entry.get("looks", ("best",))]
+        for ranking, column, look in itertools.product(self.entry["rankings"], columns, looks):
             scores = {
                 method: reported_score(self.paper, runs, self._experiment(setting, method), column, look)
                 for method in ranking
             }
-            for first, second in itertools.pairwise(method for method, own in scores.items() if own):
-                margins = seed_differences(scores[first], scores[second])
-                if margins:
-                    words = self._words(setting, column, scores, (first, second))
-                    yield f"{words}{self._remark(runs, setting, (first, second), look)}", margins
+            for pair in itertools.pairwise(method for method, own in scores.items() if own):
+                remarks = [look] if len(looks) > 1 else []
+                remarks += self._rising(runs, setting, pair) if look == BEST else []
+                remark = f" ({'; '.join(remarks)})" if remarks else ""
+                words = f"{self._words(setting, column, scores, pair)}{remark}"
+                yield words, seed_differences(*(scores[method] for method in pair))
 
     def _experiment(self, setting: str, method: str) -> str:
         is_experiment = any(method.startswith(f"{other}-") for other in self.paper.settings)
@@ -332,17 +311,14 @@ class RankingEvidence:
             gains.append(f"printed {100 * (printed[methods[0]] / printed[methods[1]] - 1):+.1f} %")
         return f"{words} ({', '.join(gains)})" if gains else words
 
-    def _remark(self, runs: Runs, setting: str, methods: tuple[str, str], look: str) -> str:
-        """Return the reporting point if there are several, and the methods that still improve at their best report."""
-        parts = [look] if len(self.looks) > 1 else []
+    def _rising(self, runs: Runs, setting: str, methods: tuple[str, str]) -> list[str]:
+        """Return a remark on the methods that still improve at their best report, if there are any."""
         rising = [
             method
             for method in methods
-            if look == BEST and not has_converged(self.paper, runs, self._experiment(setting, method))
+            if not has_converged(self.paper, runs, self._experiment(setting, method))
         ]
-        if rising:
-            parts.append(f"{' and '.join(rising)} best at the last report: perhaps not converged")
-        return f" ({'; '.join(parts)})" if parts else ""
+        return [f"{' and '.join(rising)} best at the last report: perhaps not converged"] if rising else []
 
 
 def _limit_evidence(paper: Comparison, entry: Mapping[str, Any]) -> SettingEvidence:

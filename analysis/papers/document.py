@@ -182,10 +182,7 @@ GridRow = list[GridCell | str]
 
 
 def make_grid(
-    label: str,
-    columns: Iterable[GridColumn | str],
-    rows: Iterable[Sequence[GridCell | str]],
-    heads: int = 1,
+    label: str, columns: Iterable[GridColumn | str], rows: Iterable[Sequence[GridCell | str]], heads: int = 1
 ) -> Grid:
     """Return a table, given its columns or their titles, and its fields or their text."""
     titles = [GridColumn(column) if isinstance(column, str) else column for column in columns]

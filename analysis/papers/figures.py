@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -187,12 +187,7 @@ def epoch_series(runs: Runs, name: str, experiment: str, metric: str) -> SeedLin
 
 
 def method_curves(
-    setting: str,
-    caption: str,
-    methods: Mapping[str, str],
-    metrics: Mapping[str, str],
-    y: Axis,
-    **look: Any,
+    setting: str, caption: str, methods: Mapping[str, str], metrics: Mapping[str, str], y: Axis, **look: Any
 ) -> PaperFigure:
     """Return the figure of methods by epoch, with a panel per metric, given the metrics by title of the panel.
 
@@ -213,7 +208,11 @@ def method_curves(
 
 
 def table_curves(
-    paper: Comparison, setting: str, table: str, some: Mapping[str, str] | None = None
+    paper: Comparison,
+    setting: str,
+    table: str,
+    some: Mapping[str, str] | None = None,
+    central: Mapping[str, str] | None = None,
 ) -> PaperFigure:
     """Return the figure of a table: its methods by epoch, printed values, and the orders without training.
 
@@ -223,11 +222,27 @@ def table_curves(
     setting, table : str
     some : mapping of str to str, optional
         The rows to show; by default all.
+    central : mapping of str to str, optional
+        Experiments without rounds, by name: their best validation reports are level lines.
     """
     rows, main = paper.rows[table] if some is None else some, paper.main_table(setting)
 
+    def panel(runs: Runs, column: str) -> list[SeedLine]:
+        metric = paper.metrics[column]
+        lines = [
+            epoch_series(runs, row, experiment_name(setting, method), metric) for row, method in rows.items()
+        ]
+        ends = (1.0, max([1.5, *(float(one.x[-1]) for one in lines if len(one.x))]))
+        lines += [
+            SeedLine(row, ends, (100 * one.value,) * 2, kind="print")
+            for (row, of), one in paper.printed_numbers_in(setting, table).items()
+            if of == column and row in rows
+        ]
+        best = {name: reported_score(paper, runs, one, column, BEST) for name, one in (central or {}).items()}
+        return [*lines, *baseline_series(paper, runs, setting, column, ends), *level_lines(best, ends)]
+
     def panels(runs: Runs) -> dict[str, list[SeedLine]]:
-        return {column: _with_levels(paper, runs, setting, table, rows, column) for column in paper.metrics}
+        return {column: panel(runs, column) for column in paper.metrics}
 
     return setting_figure(
         f"{table_title(table)} by {paper.unit} ({paper.published.titles[table].lower()}), {setting}. Thin "
@@ -242,23 +257,6 @@ def table_curves(
     )
 
 
-def _with_levels(
-    paper: Comparison, runs: Runs, setting: str, table: str, rows: Mapping[str, str], column: str
-) -> list[SeedLine]:
-    lines = [
-        epoch_series(runs, row, experiment_name(setting, method), paper.metrics[column])
-        for row, method in rows.items()
-    ]
-    last = max((float(one.x[-1]) for one in lines if len(one.x)), default=1.0)
-    ends = (1.0, max(last, 1.5))
-    printed = [
-        SeedLine(row, ends, (100 * one.value,) * 2, kind="print")
-        for (row, of), one in paper.printed_numbers_in(setting, table).items()
-        if of == column and row in rows
-    ]
-    return [*lines, *printed, *baseline_series(paper, runs, setting, column, ends)]
-
-
 def baseline_series(
     paper: Comparison, runs: Runs, setting: str, column: str, ends: tuple[float, float]
 ) -> list[SeedLine]:
@@ -269,21 +267,6 @@ def baseline_series(
 def level_lines(values: Mapping[str, PerSeed], ends: tuple[float, float]) -> list[SeedLine]:
     """Return means over seeds as level lines in percent; nothing for a name without values."""
     return [SeedLine(name, ends, (100 * mean(own),) * 2, kind="level") for name, own in values.items() if own]
-
-
-def with_levels(drawing: PaperFigure, levels: Callable[[Runs, str], Mapping[str, PerSeed]]) -> PaperFigure:
-    """Return a figure by epoch with further level lines, given a function of the runs and a panel's title."""
-
-    def panels(runs: Runs) -> dict[str, list[Series]]:
-        found: dict[str, list[Series]] = {
-            column: list(lines) for column, lines in drawing.panels(runs).items()
-        }
-        for column, lines in found.items():
-            last = max((one.x[-1] for one in lines if len(one.x)), default=1.5)
-            lines += level_lines(levels(runs, column), (1.0, last))
-        return found
-
-    return replace(drawing, panels=panels)
 
 
 Lines = Mapping[str, Mapping[float, str]]

@@ -7,17 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from analysis.papers import claims
-from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, ClaimVerdict, SettingEvidence
+from analysis.papers.claims import HELD, NOT_HELD, UNDECIDED, ClaimVerdict, SettingEvidence
 from analysis.papers.comparison import (
     BEST,
     LAST,
     LEVELS,
     Comparison,
     PrintedNumber,
-    SummaryColumns,
     baseline_score,
     belongs_to,
     experiment_name,
@@ -183,14 +182,42 @@ def setting_tables(
         yield make_grid(f"{title}, {setting}", columns, own, heads)
 
 
-def summary_cells(numbers: SummaryColumns, runs: Runs, experiment: str) -> list[GridCell]:
-    """Return the fields of an experiment's row: its numbers from summaries."""
-    return [
-        format_mean(
-            numbers.values_by_seed(runs, experiment, column), digits=numbers.digits.get(column, DIGITS)
-        )
-        for column in numbers.columns
-    ]
+def leakage_tables(
+    paper: Comparison,
+    runs: Runs,
+    labels: Sequence[str],
+    utility: Sequence[str],
+    rows: Callable[[str], Iterable[Sequence[str]]],
+) -> Iterator[DocumentBlock]:
+    """Yield, per setting, utility at the last report and the numbers of summaries about leakage.
+
+    Parameters
+    ----------
+    paper : Comparison
+    runs : mapping
+    labels : sequence of str
+        Titles of the labels of a row.
+    utility : sequence of str
+        The metrics shown.
+    rows : callable
+        Maps a setting to rows: the labels, and the method at the end.
+    """
+    found: dict[str, list[GridRow]] = {}
+    for setting in paper.settings:
+        for *own, method in rows(setting):
+            name = experiment_name(setting, method)
+            scores = (reported_score(paper, runs, name, column, LAST) for column in utility)
+            leaks = (
+                format_mean(
+                    paper.leakage.values_by_seed(runs, name, column),
+                    digits=paper.leakage.digits.get(column, DIGITS),
+                )
+                for column in paper.leakage.columns
+            )
+            if name in runs:
+                found.setdefault(setting, []).append([*own, *map(format_mean, scores), *leaks])
+    titles = (*labels, *utility, *paper.leakage.columns)
+    yield from setting_tables("Leakage of uploads", "leaks", paper.leakage.about, titles, found, len(labels))
 
 
 @dataclass(frozen=True)
@@ -210,12 +237,34 @@ class FederationPrice:
     Attributes
     ----------
     paper : Comparison
-    rows_in : callable
-        Maps a setting to its federated rows.
+    title, name, about : str
+        Title, name and explanation of the section.
+    columns : sequence of str
+        The metrics shown.
+    rows : mapping of str to str
+        The centralised row by federated row of the main table.
+    setting : str
+        The setting of centralised rows, if it is not that of the federated ones.
     """
 
     paper: Comparison
-    rows_in: Callable[[str], Iterable[FederatedRow]]
+    title: str
+    name: str
+    about: str
+    columns: Sequence[str]
+    rows: Mapping[str, str]
+    setting: str = ""
+
+    def rows_in(self, setting: str) -> Iterator[FederatedRow]:
+        """Yield every federated row of a setting, next to the centralised row of its model."""
+        methods = self.paper.rows[self.paper.main_table(setting)]
+        for row, central in self.rows.items():
+            names = experiment_name(setting, methods[row]), self.central_experiment(setting, central)
+            yield FederatedRow(row, names[0], central, names[1])
+
+    def central_experiment(self, setting: str, row: str) -> str:
+        """Return the experiment of a centralised row."""
+        return experiment_name(self.setting or setting, self.paper.rows[self.paper.main_table(setting)][row])
 
     def kept_utility(self, runs: Runs, row: FederatedRow, column: str) -> PerSeed:
         """Return the utility of a federated row in percent of the centralised row's, by seed."""
@@ -232,33 +281,24 @@ class FederationPrice:
         )
         return 100 * ours / central
 
-    def tables(self, runs: Runs, shown: Iterable[str], **heading: Any) -> Iterator[DocumentBlock]:
-        """Yield a table per setting with runs: the shown metrics of both rows, and the utility kept.
-
-        `heading` has the title, the name and the explanation of the section.
-        """
-        shown = tuple(shown)
+    def tables(self, runs: Runs) -> Iterator[DocumentBlock]:
+        """Yield a table per setting with runs: the shown metrics of both rows, and the utility kept."""
         parts = ("federated", "centralised", "kept, %", "kept as published, %")
         columns: list[GridColumn | str] = ["row", "centralised row", "best is last"]
-        columns += [GridColumn(column, parts) for column in shown]
-        rows = {
-            setting: [
-                self._line(runs, setting, row, shown)
-                for row in self.rows_in(setting)
-                if row.experiment in runs
-            ]
-            for setting in self.paper.settings
-        }
-        yield from setting_tables(columns=columns, rows=rows, heads=2, **heading)
+        columns += [GridColumn(column, parts) for column in self.columns]
+        lines: dict[str, list[GridRow]] = {}
+        for setting in self.paper.settings:
+            for row in self.rows_in(setting):
+                if row.experiment in runs:
+                    lines.setdefault(setting, []).append(self._line(runs, setting, row))
+        yield from setting_tables(self.title, self.name, self.about, columns, lines, heads=2)
 
-    def _line(self, runs: Runs, setting: str, row: FederatedRow, shown: Sequence[str]) -> GridRow:
+    def _line(self, runs: Runs, setting: str, row: FederatedRow) -> GridRow:
         is_last = "no" if has_converged(self.paper, runs, row.experiment) else "yes"
         fields: GridRow = [row.row, row.central_row, is_last]
-        for column in shown:
-            fields += [
-                format_mean(reported_score(self.paper, runs, one, column, BEST))
-                for one in (row.experiment, row.central)
-            ]
+        for column in self.columns:
+            for experiment in (row.experiment, row.central):
+                fields.append(format_mean(reported_score(self.paper, runs, experiment, column, BEST)))
             fields.append(format_mean(self.kept_utility(runs, row, column), digits=0))
             fields.append(GridCell(f"{self.printed_kept_utility(setting, row, column):.0f}", kind="printed"))
         return fields
@@ -302,17 +342,16 @@ def overview_blocks(paper: Comparison, runs: Runs) -> Iterator[DocumentBlock]:
         f"verdicts on the {number} printed orders ([findings](findings.md)): held / not held / undecided. "
         "One seed decides nothing."
     )
-    looks = [
-        look
-        for look in paper.reporting_points
-        if any(look in claims.measured_reporting_points(paper, runs, setting) for setting in found)
-    ]
+    margins = {setting: claims.order_margins(paper, runs, setting) for setting in found}
+    looks = [look for look in paper.reporting_points if any(look in by_look for by_look in margins.values())]
     looks = looks or [LAST]
     titles = ("popularity", f"{paper.reference}, last epoch", f"{paper.reference} reaches its printed value")
     columns = ("setting", *titles, GridColumn("printed orders", tuple(looks)))
-    yield make_grid(
-        "In short", columns, [[setting, *_state(paper, runs, setting, looks)] for setting in found]
-    )
+    rows = [
+        [setting, *_reference_fields(paper, runs, setting), *_order_fields(paper, setting, by_look, looks)]
+        for setting, by_look in margins.items()
+    ]
+    yield make_grid("In short", columns, rows)
 
 
 def _prints(paper: Comparison) -> str:
@@ -323,23 +362,26 @@ def _prints(paper: Comparison) -> str:
     return ", ".join(f"{value} in {setting}" for setting, value in found.items())
 
 
-def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) -> GridRow:
+def _reference_fields(paper: Comparison, runs: Runs, setting: str) -> GridRow:
     reference = experiment_name(setting, paper.rows[paper.main_table(setting)][paper.reference])
     passed = list(reported_epochs(paper, runs, reference, paper.point_at_printed_value).values())
     is_judged = reference in runs and setting in paper.judged_settings
-    when = format_epochs(passed, paper.unit) if passed else "never" if is_judged else "–"
-    counts = [claims.count_order_verdicts(paper, runs, setting, look) for look in looks]
     return [
         format_mean(baseline_score(paper, runs, setting, paper.leading, "popularity")),
         format_mean(reported_score(paper, runs, reference, paper.leading, LAST)),
-        when,
-        *(
-            " / ".join(str(own[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED))
-            if own[NOT_MEASURED] < sum(own.values()) and setting in paper.judged_settings
-            else dash_cell()
-            for own in counts
-        ),
+        format_epochs(passed, paper.unit) if passed else "never" if is_judged else DASH,
     ]
+
+
+def _order_fields(
+    paper: Comparison, setting: str, by_look: claims.OrderMargins, looks: Sequence[str]
+) -> Iterator[GridCell | str]:
+    for look in looks:
+        if setting in paper.judged_settings and look in by_look:
+            counts = claims.count_verdicts(by_look[look].values())
+            yield " / ".join(str(counts[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED))
+        else:
+            yield dash_cell()
 
 
 def run_time_blocks(
@@ -374,14 +416,8 @@ def run_time_blocks(
     for one, own in taken.items():
         due = n_seeds * sum(kind_of(name) == one for name in experiments)
         each, left = sum(own) / len(own), max(due - len(own), 0)
-        texts = (
-            one,
-            f"{len(own)} of {due}",
-            format_clock_time(each),
-            format_clock_time(max(own)),
-            format_clock_time(left * each),
-        )
-        rows.append(texts)
+        clocks = (format_clock_time(seconds) for seconds in (each, max(own), left * each))
+        rows.append((one, f"{len(own)} of {due}", *clocks))
     titles = (kind, "finished", "time of a run", "longest", "estimated time of the rest, sequentially")
     yield make_grid("Times", titles, rows)
 

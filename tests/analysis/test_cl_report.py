@@ -13,7 +13,8 @@ from analysis.papers.claims import (
     NOT_HELD,
     NOT_MEASURED,
     UNDECIDED,
-    count_order_verdicts,
+    count_verdicts,
+    order_margins,
     printed_orders,
 )
 from analysis.papers.comparison import (
@@ -77,7 +78,7 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
     runs = runs_of(tmp_path, told)
     # Recall: SimGCL over Original held, Original over UNION not held, CL4FedRec over SimGCL one seed;
     # NDCG: Original over SimGCL and SimGCL over UNION not held, CL4FedRec over Original one seed
-    found = count_order_verdicts(PAPER, runs, SETTING, LAST)
+    found = count_verdicts(order_margins(PAPER, runs, SETTING)[LAST].values())
     assert (found[HELD], found[NOT_HELD], found[UNDECIDED]) == (1, 3, 2)
     assert found[NOT_MEASURED] == len(printed_orders(PAPER, SETTING)) - 6
     page = report(tmp_path / "out", runs)[1]

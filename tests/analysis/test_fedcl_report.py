@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from analysis.fedcl import PAPER, PRICE, REPORT, STUDY, federated_rows, timing_group
+from analysis.fedcl import PAPER, PRICE, REPORT, STUDY, timing_group
 from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED
 from analysis.papers.comparison import BEST, LAST, has_converged, reported_epochs, reported_score
 from tests.analysis.cl_runs import runs_of
@@ -92,7 +92,7 @@ def test_fedcl_is_judged_beside_centralised_training_at_the_best_reports(known):
 
 def test_what_a_federated_row_keeps_is_told_beside_the_print(known):
     folder, runs = known
-    beauty, ml = ({row.row: row for row in federated_rows(setting)} for setting in ("beauty", "ml-1m"))
+    beauty, ml = ({row.row: row for row in PRICE.rows_in(setting)} for setting in ("beauty", "ml-1m"))
     assert PRICE.kept_utility(runs, beauty["GRU4Rec+FedCL"], "HR@10")[1] == pytest.approx(100 * 0.045 / 0.04)
     assert PRICE.kept_utility(runs, ml["GRU4Rec+Fed"], "HR@10") == {}, "centralised it was not run"
     assert PRICE.printed_kept_utility("beauty", beauty["GRU4Rec+FedCL"], "HR@10") == pytest.approx(

@@ -15,7 +15,6 @@ from analysis.perfedrec_pp import (
     REPORT,
     STUDY,
     count_groups,
-    federated_rows,
     group_gain,
     interaction_range,
     paper_figures,
@@ -119,7 +118,7 @@ def test_what_noise_and_views_do_is_judged_neighbour_by_neighbour(known):
 def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
     folder, runs = known
     paper, authors = (
-        {row.row: row for row in federated_rows(setting)} for setting in ("paper", "authors_code")
+        {row.row: row for row in PRICE.rows_in(setting)} for setting in ("paper", "authors_code")
     )
     assert PRICE.kept_utility(runs, paper["FedGNN"], "Recall@20") == pytest.approx(
         {1: 100 * 0.06 / 0.1, 2: 100 * 0.0601 / 0.1001, 3: 100 * 0.0602 / 0.1002}
