@@ -108,7 +108,7 @@ def read_stamp(path: str | os.PathLike[str]) -> CheckpointStamp:
     LogError
         If the file cannot be read, or does not begin like a checkpoint.
     """
-    with fmt.CheckpointReader(Path(path)) as file:
+    with fmt.open_checkpoint(Path(path)) as file:
         return fmt.read_head(file)[0]
 
 
@@ -141,7 +141,7 @@ def read_checkpoint(
     left = (limit_bytes - needed) // record_format.CONTAINER_BYTES
     arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
     flats = [array.reshape(-1).view(np.uint8) for array in arrays]
-    with fmt.CheckpointReader(path) as file:
+    with fmt.open_checkpoint(path) as file:
         file.seek(own.first)
         for flat, block in zip(flats, own.blocks, strict=True):
             fmt.read_block(file, block, flat)
