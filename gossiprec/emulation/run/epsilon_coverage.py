@@ -101,63 +101,46 @@ def check_covered(path: Path, components: RunComponents, schedule: Schedule) -> 
     ScenarioError
         If nodes send without noise, or what a node sends follows the data of users from which nothing has come to it.
     """
-    for key, found, step in _open_ways(components, schedule):
-        raise ScenarioError(f"{path}: {key}: found {found}, so no epsilon covers a message; {step}")
+    for applies, key, found, step in _open_ways(components, schedule):
+        if applies:
+            raise ScenarioError(f"{path}: {key}: found {found}, so no epsilon covers a message; {step}")
     assert isinstance(schedule, PrecomputedSchedule), "see _open_ways"
     return schedule
 
 
-def _open_ways(components: RunComponents, schedule: Schedule) -> Iterator[tuple[str, str, str]]:
-    """Yield each way of data without noise: its key in the scenario, its description, and the next step."""
-    scenario, protocol = components.scenario, components.protocol
+def _open_ways(components: RunComponents, schedule: Schedule) -> Iterator[tuple[bool, str, str, str]]:
+    """Yield each way of data without noise: whether a run has it, its key, its description, and the next step."""
+    scenario, protocol, mode = components.scenario, components.protocol, components.mode
     compute = scenario.network.compute
-    if protocol.choices_follow_data:
-        yield (
-            "protocol.name", f"{registry_name(protocol)}, which chooses receivers by items without noise",
-            "use rand-gossip with random views, or fedavg",
-        )  # fmt: skip
-    if not components.mode.nodes_hold_models:
-        yield (
-            "protocol", f"a run of mode {components.mode.title}, in which not every node trains a model with noise",
-            "use rand-gossip, or fedavg with client_model: own",
-        )  # fmt: skip
-    if schedule.depends_on_values:
-        yield (
-            "protocol.choose", "a choice of receivers by models, which shows more than their messages",
-            "use choose: uniform",
-        )  # fmt: skip
-    if scenario.stop is not None:
-        yield (
-            "stop", "an end that depends on a measure of all users without noise", "remove stop"
-        )  # fmt: skip
-    if compute is not None and compute.per_sample:
-        yield (
-            "network.compute.per_sample", "times of messages that count samples without noise",
-            "remove per_sample",
-        )  # fmt: skip
-    if any(isinstance(part.root_options.users, int) for part, _ in components.choose_root_users()):
-        yield (
-            "protocol", "a number of public users, who are drawn from those with public items",
-            "list the public users in root.users",
-        )  # fmt: skip
+    public = [part.root_options.users for part, _ in components.choose_root_users()]
+    yield from (
+        (protocol.choices_follow_data, "protocol.name",
+         f"{registry_name(protocol)}, which chooses receivers by items without noise",
+         "use rand-gossip with random views, or fedavg"),
+        (not mode.nodes_hold_models, "protocol",
+         f"a run of mode {mode.title}, in which not every node trains a model with noise",
+         "use rand-gossip, or fedavg with client_model: own"),
+        (schedule.depends_on_values, "protocol.choose",
+         "a choice of receivers by models, which shows more than their messages", "use choose: uniform"),
+        (scenario.stop is not None, "stop",
+         "an end that depends on a measure of all users without noise", "remove stop"),
+        (compute is not None and compute.per_sample, "network.compute.per_sample",
+         "times of messages that count samples without noise", "remove per_sample"),
+        (any(isinstance(users, int) for users in public), "protocol",
+         "a number of public users, who are drawn from those with public items", "list the public users in root.users"),
+    )  # fmt: skip
     for index, group in enumerate(components.attackers):
-        if not len(group.nodes):
-            continue
-        entry = group.choice
-        kind, key = POISONERS[entry.name], f"attackers.{index}"
-        if kind.knows:
-            yield (
-                key, f"{entry.name}, which knows the {' and '.join(sorted(kind.knows))} of users without noise",
-                "use another poisoner, such as a-hum",
-            )  # fmt: skip
-        if kind.targeted and isinstance(entry.targets, LeastPopular):
-            yield (
-                f"{key}.targets",
-                "least_popular, which counts items without noise",
-                "list the items in targets",
-            )
-        if entry.scale == "matched":
-            yield f"{key}.scale", "matched, which counts items without noise", "set scale to gradient"
+        entry, key, sends = group.choice, f"attackers.{index}", len(group.nodes) > 0
+        kind = POISONERS[entry.name]
+        yield from (
+            (sends and bool(kind.knows), key,
+             f"{entry.name}, which knows the {' and '.join(sorted(kind.knows))} of users without noise",
+             "use another poisoner, such as a-hum"),
+            (sends and kind.targeted and isinstance(entry.targets, LeastPopular), f"{key}.targets",
+             "least_popular, which counts items without noise", "list the items in targets"),
+            (sends and entry.scale == "matched", f"{key}.scale",
+             "matched, which counts items without noise", "set scale to gradient"),
+        )  # fmt: skip
 
 
 def check_weights(path: Path, components: RunComponents, tape: ContactTape) -> None:
