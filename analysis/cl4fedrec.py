@@ -67,7 +67,6 @@ def paper_figures() -> dict[str, figures.PaperFigure]:
                 methods,
                 {f"ER@{k}": f"er@{k}" for k in (5, 10, 20)},
                 EXPOSURE,
-                order=list(methods),
                 n_columns=3,
             )
         found[f"correlation-{setting}"] = figures.method_curves(
@@ -76,8 +75,6 @@ def paper_figures() -> dict[str, figures.PaperFigure]:
             {f"alpha {alpha:g}": method for alpha, method in ARMS["correlation"].items()},
             {f"ER@{k}": f"er@{k}" for k in (5, 20)},
             EXPOSURE,
-            order=[f"alpha {alpha:g}" for alpha in ARMS["correlation"]],
-            n_columns=2,
         )
         found[f"sensitivity-users-{setting}"] = _sensitivity(
             setting, "Synthetic users", "synthetic users", SYNTHETIC_USERS, {}

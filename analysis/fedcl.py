@@ -54,9 +54,6 @@ def _budget(epsilon: float) -> str:
     return "no noise" if epsilon == inf else f"epsilon {epsilon:g}"
 
 
-NO_NOISE = "no noise"
-
-
 @cache
 def paper_figures() -> dict[str, figures.PaperFigure]:
     """Return the figures by name, setting by setting."""
@@ -76,9 +73,9 @@ def paper_figures() -> dict[str, figures.PaperFigure]:
         "uploads, and similar users (CDA); for comparison without noise, and guessing.",
         STUDY.plan["labels"]["epsilon"],
         {WHOLE: epsilon},
-        levels={NO_NOISE: "no-noise"},
+        levels={"no noise": "no-noise"},
         reference=lambda column: "guessing",
-        look={"n_columns": 3, "order": [WHOLE, NO_NOISE, "guessing"]},
+        look={"n_columns": 3, "order": [WHOLE, "no noise", "guessing"]},
     )
     return figures.drawable_figures(found, STUDY.experiments)
 

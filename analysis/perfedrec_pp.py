@@ -17,13 +17,7 @@ from matplotlib.axes import Axes
 
 from analysis.papers import comparison, figures, report
 from analysis.papers.claims import DIGITS, Evidence
-from analysis.papers.comparison import (
-    BEST,
-    LAST,
-    experiment_name,
-    read_by_seed,
-    seed_differences,
-)
+from analysis.papers.comparison import BEST, LAST, experiment_name, read_by_seed, seed_differences
 from analysis.papers.document import DocumentBlock, GridColumn, GridRow
 from analysis.papers.item_vectors import OTHERS, POPULAR, uniformity_by_seed, uniformity_tables
 from analysis.papers.study import PaperStudyFile, StudyCommand

@@ -7,6 +7,7 @@ The report has a heat map of the success of attacks, and tables of exposure, los
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -171,13 +172,12 @@ def mean_by_seed(parts: Iterable[PerSeed]) -> PerSeed:
     return {seed: float(np.mean([part[seed] for part in own])) for seed in sorted(seeds)}
 
 
+CellNumber = Callable[[Runs, str], PerSeed]
+"""A number of a combination, by seed: :func:`success`, :func:`loss` or :func:`demotion`."""
+
+
 def percent_of(
-    number: Callable[[Runs, str], PerSeed],
-    runs: Runs,
-    network: str,
-    recommenders: Sequence[str],
-    rule: str,
-    attack: str,
+    number: CellNumber, runs: Runs, network: str, recommenders: Sequence[str], rule: str, attack: str
 ) -> PerSeed:
     """Return a number of a cell, for no attack (of promotion) the cost of the rule; mean over recommenders, by seed."""
     if attack == NO_ATTACK:
@@ -202,13 +202,12 @@ class HeatMap:
 
     Attributes
     ----------
-    number : callable
-        :func:`success`, :func:`loss` or :func:`demotion`.
+    number : CellNumber
     recommenders : sequence of str
     networks, attacks : sequence of str
     """
 
-    number: Callable[[Runs, str], PerSeed]
+    number: CellNumber
     recommenders: Sequence[str]
     networks: Sequence[str]
     attacks: Sequence[str]
@@ -299,25 +298,16 @@ NUMBERS = ("recall@20", "er@20", *(f"recall@20[activity={decile}]" for decile in
 def rule_rows(runs: Runs, network: str) -> Iterator[GridRow]:
     """Yield a row per rule: mean exposure by attacks on an item, mean loss by all, the worst of both, and the cost."""
     recommenders, attacks = names_of("recommenders"), [one for one in names_of("attacks") if one != NO_ATTACK]
+    targeted = [attack for attack in attacks if is_targeted(attack)]
     for rule in rules_of(network):
-        kinds = [
-            {
-                attack: percent_of(number, runs, network, recommenders, rule, attack)
-                for attack in attacks
-                if fits(attack)
-            }
-            for number, fits in ((success, is_targeted), (loss, bool))
-        ]
-        costs = (cost_of(runs, network, rule, part) for part in ("", "[activity=1]", "[activity=10]"))
-        yield [
-            rule,
-            *(
-                cell
-                for found in kinds
-                for cell in (report.mean_cell(mean_by_seed(found.values()), 0), _worst(found))
-            ),
-            *(report.mean_cell(one, 0) for one in costs),
-        ]
+        row: GridRow = [rule]
+        for number, own in ((success, targeted), (loss, attacks)):
+            found = {attack: percent_of(number, runs, network, recommenders, rule, attack) for attack in own}
+            row += [report.mean_cell(mean_by_seed(found.values()), 0), _worst(found)]
+        for part in ("", "[activity=1]", "[activity=10]"):
+            costs = (cost(runs, network, one, rule, f"recall@20{part}") for one in recommenders)
+            row.append(report.mean_cell(mean_by_seed(costs), 0))
+        yield row
 
 
 def _worst(found: Mapping[str, PerSeed]) -> str:
@@ -325,13 +315,6 @@ def _worst(found: Mapping[str, PerSeed]) -> str:
     means = {attack: mean(own) for attack, own in found.items() if own}
     worst = max(means, key=lambda attack: means[attack], default=None)
     return f"{worst} {format_mean_text(found[worst], 0)}" if worst else report.DASH
-
-
-def cost_of(runs: Runs, network: str, rule: str, part: str = "") -> PerSeed:
-    """Return a rule's cost, mean over recommenders, of all users or of a decile."""
-    return mean_by_seed(
-        cost(runs, network, one, rule, f"recall@20{part}") for one in names_of("recommenders")
-    )
 
 
 def decile_rows(runs: Runs, network: str) -> Iterator[GridRow]:
@@ -392,9 +375,7 @@ class MatrixReport(report.StudyReport):
 
 def describe_seeds(runs: Runs) -> str:
     """Return which seeds all experiments have, and how many experiments others have."""
-    counts: Mapping[int, int] = {}
-    for own in runs.values():
-        counts = {**counts, **{seed: counts.get(seed, 0) + 1 for seed in own}}
+    counts = Counter(seed for own in runs.values() for seed in own)
     each = (f"seed {seed}: {count} of {len(STUDY.experiments)}" for seed, count in sorted(counts.items()))
     return f"Finished combinations: {'; '.join(each) or 'none'}."
 

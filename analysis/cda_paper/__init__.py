@@ -20,23 +20,16 @@ ML_PERS = "table5-ml100k-pers-gossip"
 ML_FULL_BATCH = "table6-ml100k-full-batch"
 ML_RAND_LESS = "table7-ml100k-rand-gossip-share-less"
 ML_FEDAVG_LESS = "table9-ml100k-fedavg-share-less"
-ML_PERS_LESS = "fig5-ml100k-pers-gossip-share-less"
+
 ML_AIA = "table11-ml100k-fedavg-aia"
 AUTHORS_RAND = "table5-ml100k-authors100"
 
 PUBLISHED = PublishedTables(Path(__file__).with_name("published.yaml"))
 PROTOCOLS = {"fedavg": "FedAvg", "rand-gossip": "Rand-Gossip", "pers-gossip": "Pers-Gossip"}
 """Names of the protocols in experiments, and their labels."""
-MOVIELENS = dict(zip(PROTOCOLS, (ML_FEDAVG, ML_RAND, ML_PERS), strict=True))
-MOVIELENS_LESS = dict(zip(PROTOCOLS, (ML_FEDAVG_LESS, ML_RAND_LESS, ML_PERS_LESS), strict=True))
 
-AUTHORS100, FULL943, FULL_BATCH = "authors100", "full943", "full943, full batches in lock-step"
-SETTINGS = {
-    AUTHORS100: "the published code's: the first 100 users, K = 5, two epochs in full batches, training on receive",
-    FULL943: "as the paper is written: all 943 users, K = 50, batches of 64",
-    FULL_BATCH: "all 943 users, K = 50, two epochs in full batches as in the published code, nodes in lock-step",
-}
-"""The settings on MovieLens-100k that the tables name."""
+AUTHORS100 = "authors100"
+"""The setting of the published code, among the ``settings`` of the plan."""
 
 
 def dp_experiment(protocol: str, epsilon: int | None) -> str:
@@ -68,14 +61,6 @@ def variant_experiments() -> dict[tuple[str, str, str], str]:
     """
     ways = itertools.product(("64", "full"), ("wake", "receive"), ("clocks", "lock-step"))
     return {way: f"switch-{'-'.join(way)}-ml100k" for way in ways}
-
-
-def checkin_experiments(variant: str, model: str, *, share_less: bool = False) -> dict[str, str]:
-    """Return the experiments on check-ins that differ only in their protocol, by protocol."""
-    return {
-        protocol: checkin_experiment(variant, protocol, model, share_less=share_less)
-        for protocol in PROTOCOLS
-    }
 
 
 def dataset_name(experiment: str) -> str:

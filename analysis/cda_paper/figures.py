@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import analysis.cda_paper as ex
-from analysis.cda_paper import MOVIELENS, MOVIELENS_LESS, PROTOCOLS, STUDY, checkin_experiments, dataset_name
+from analysis.cda_paper import PROTOCOLS, STUDY, dataset_name
 from analysis.cda_paper.measures import AttackNumber, RunNumber, report_cells, single_attack, utility_number
 from analysis.papers.figures import PaperFigure
 from analysis.papers.verdict import Runs
@@ -32,16 +32,6 @@ FULL, LESS = "full models", "Share less"
 MAX_AAC = Axis("Max AAC (%)")
 EPSILON_LABELS = [*(f"{epsilon:,}" for epsilon in ex.EPSILONS), "∞"]
 Coordinate = float | RunNumber
-
-
-@dataclass(frozen=True)
-class LeakageSetting:
-    """The experiments by protocol, K and the utility metric in which full models and Share less are compared."""
-
-    full: Mapping[str, str]
-    less: Mapping[str, str]
-    k: int = 50
-    metric: str = "hr@20"
 
 
 @dataclass(frozen=True)
@@ -84,37 +74,21 @@ def _figure(
 
 
 @cache
-def leakage_settings() -> dict[str, LeakageSetting]:
-    """Return the settings in which full models and Share less are compared, by their titles."""
-    found = {"MovieLens-100k, GMF": LeakageSetting(MOVIELENS, MOVIELENS_LESS)}
-    for label, model, metric in (("GMF", "gmf", "hr@20"), ("PRME-G", "prme", "f1@20")):
-        full, less = (
-            checkin_experiments("foursquare146", model, share_less=is_less) for is_less in (False, True)
-        )
-        found[f"Foursquare 146, {label}"] = LeakageSetting(full, less, 5, metric)
-    return found
-
-
-@cache
 def paper_figures() -> dict[str, PaperFigure]:
     """Return the figures by name."""
-    whole = {
-        "MovieLens-100k, GMF": MOVIELENS,
-        "Foursquare, GMF": checkin_experiments("foursquare", "gmf"),
-        "Foursquare, PRME-G": checkin_experiments("foursquare", "prme"),
-    }
-    at = "at the round of the largest AAC, full models"
+    plan = STUDY.read("figures")
+    whole, leakage = plan["whole"], plan["leakage"]
     return {
         "fig2": _distributions(
-            f"Figure 2. Accuracy over the adversaries {at}.",
+            "Figure 2. Accuracy over the adversaries at the round of the largest AAC, full models.",
             {title: _attacks(experiments) for title, experiments in whole.items()},
         ),
         "fig3": _distributions(
             "Figure 3. The same under Share less; Foursquare: the first 146 users, K = 5.",
-            {title: _attacks(one.less, one.k) for title, one in leakage_settings().items()},
+            {title: _attacks(one["less"], one["k"]) for title, one in leakage.items()},
         ),
-        "fig4": _leakage(),
-        "fig5": _trade_off(),
+        "fig4": _leakage(leakage),
+        "fig5": _trade_off(leakage),
         "fig6": _privacy(),
         "fig7": _momentum(),
     }
@@ -193,10 +167,10 @@ def _spread(name: str, attack: AttackNumber) -> FigureLine:
     return FigureLine(name, (attack.experiment,), series)
 
 
-def _leakage() -> PaperFigure:
+def _leakage(settings: Mapping[str, Any]) -> PaperFigure:
     panels, random = {}, {}
-    for title, one in leakage_settings().items():
-        both = {FULL: _attacks(one.full, one.k), LESS: _attacks(one.less, one.k)}
+    for title, one in settings.items():
+        both = {FULL: _attacks(one["full"], one["k"]), LESS: _attacks(one["less"], one["k"])}
         panels[title] = [_line(name, list(enumerate(attacks.values()))) for name, attacks in both.items()]
         random[title] = [attack for attacks in both.values() for attack in attacks.values()]
 
@@ -216,16 +190,16 @@ def _leakage() -> PaperFigure:
     )
 
 
-def _trade_off() -> PaperFigure:
+def _trade_off(settings: Mapping[str, Any]) -> PaperFigure:
     """Return utility against leakage, with an arrow from full models to Share less."""
     panels = {}
-    for title, one in leakage_settings().items():
-        panels[f"{title}: {one.metric.upper()}"] = [
+    for title, one in settings.items():
+        panels[f"{title}: {one['metric'].upper()}"] = [
             _line(
                 name,
                 [
-                    (utility_number(own[key], one.metric), single_attack(own[key], one.k))
-                    for own in (one.full, one.less)
+                    (utility_number(own[key], one["metric"]), single_attack(own[key], one["k"]))
+                    for own in (one["full"], one["less"])
                 ],
             )
             for key, name in PROTOCOLS.items()

@@ -103,7 +103,8 @@ class AttackNumber(RunNumber):
         """Return the number of the attack's line."""
         for line in summary_value(runs[self.experiment], "attacks") or ():
             if self.matches_key(AttackKey("", *(line[name] for name in FILTERS)), relevance_rule):
-                return _percent(line[self.quantity])
+                value = line[self.quantity]
+                return None if value is None else 100 * float(value)
         return None
 
     def matches_key(self, key: AttackKey, relevance_rule: str = MAIN_RULE) -> bool:
@@ -202,19 +203,15 @@ def membership_rate(attack: AttackNumber, threshold: float, quantity: str) -> Fu
 
 def utility_number(experiment: str, metric: str = "hr@20") -> FunctionNumber:
     """Return the quality of the recommendations at the end of a run in percent."""
-
-    def read(run: Run, _: str) -> float | None:
-        return _percent(summary_value(run, "utility", metric))
-
-    return function_number(experiment, read, uses_relevance_rule=False)
+    return summary_number(experiment, "utility", metric, factor=100)
 
 
-def summary_number(experiment: str, *keys: str) -> FunctionNumber:
-    """Return a number of ``summary.json``; several keys lead into mappings."""
+def summary_number(experiment: str, *keys: str, factor: int = 1) -> FunctionNumber:
+    """Return a number of ``summary.json``, times a factor; several keys lead into mappings."""
 
     def read(run: Run, _: str) -> float | None:
         value = summary_value(run, *keys)
-        return float(value) if isinstance(value, int | float) else None
+        return factor * float(value) if isinstance(value, int | float) else None
 
     return function_number(experiment, read, uses_relevance_rule=False)
 
@@ -278,10 +275,6 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 def format_mean_number(measure: RunNumber, runs: Runs, digits: int = 1) -> str:
     """Return a mean over seeds as text, with ± half of its 95 % interval if the seeds differ."""
     return format_mean_text(measure.values_by_seed(runs), digits)
-
-
-def _percent(value: float | None) -> float | None:
-    return None if value is None else 100 * value
 
 
 COLUMNS: dict[str, str] = STUDY.read("readings")["titles"]

@@ -8,7 +8,7 @@ validation items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
@@ -188,22 +188,22 @@ class Comparison:
     published : PublishedTables
     page : str
         The page that explains the study.
-    unprinted : tuple of str
+    unprinted : sequence of str
         Settings on data without printed numbers.
-    apart : tuple of str
+    apart : sequence of str
         Methods with other epochs than the rest: they are compared only at their best validation epoch.
     metrics : mapping of str to str
         The paper's columns, with the names of the metrics in runs.
     leading : str
         The column that chooses epochs: the one at which the reference reaches its printed value, and the best one by
         validation items.
-    tables : mapping of str to tuple of str
+    tables : mapping of str to sequence of str
         Tables by setting, the one that names the methods first; by default all of `rows`.
     data : mapping of str to str
         Setting by row of the table of the data; for other rows any judged setting.
     unit : str
         Unit of the reports' numbers, except for methods in `apart`.
-    claims : tuple of mapping
+    claims : sequence of mapping
         Further claims (:func:`analysis.papers.claims.declared_claims`).
     leakage : SummaryColumns
         Numbers of summaries about leakage.
@@ -216,14 +216,14 @@ class Comparison:
     reference: str
     published: PublishedTables
     page: str
-    unprinted: tuple[str, ...] = ()
-    apart: tuple[str, ...] = ()
+    unprinted: Sequence[str] = ()
+    apart: Sequence[str] = ()
     metrics: Mapping[str, str] = field(default_factory=lambda: AT_20)
     leading: str = "Recall@20"
-    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[str]] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     unit: str = "epoch"
-    claims: tuple[Mapping[str, Any], ...] = ()
+    claims: Sequence[Mapping[str, Any]] = ()
     leakage: SummaryColumns = field(default_factory=SummaryColumns)
 
     @property
@@ -241,7 +241,7 @@ class Comparison:
         """Reporting points at which methods are compared (*looks*)."""
         return LAST, self.point_at_printed_value, BEST
 
-    def tables_of_setting(self, setting: str) -> tuple[str, ...]:
+    def tables_of_setting(self, setting: str) -> Sequence[str]:
         """Return the tables that are reproduced in a setting."""
         return self.tables.get(setting, tuple(self.rows))
 
@@ -298,30 +298,32 @@ def belongs_to(experiment: str, setting: str) -> bool:
 
 def load_comparison(study: PaperStudyFile) -> Comparison:
     """Return the comparison of a study's plan, with the printed numbers in the same folder."""
-    own: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in study.plan["comparison"].items()
-    }
-    own["tables"] = {setting: tuple(tables) for setting, tables in own.get("tables", {}).items()}
-    published = PublishedTables(study.path.with_name("published.yaml"))
-    claims = tuple(study.plan.get("claims", ()))
-    leakage = SummaryColumns(**study.plan.get("leakage", {}))
-    return Comparison(rows=study.plan["rows"], published=published, claims=claims, leakage=leakage, **own)
+    plan, published = study.plan, PublishedTables(study.path.with_name("published.yaml"))
+    claims, leakage = plan.get("claims", ()), SummaryColumns(**plan.get("leakage", {}))
+    return Comparison(
+        rows=plan["rows"], published=published, claims=claims, leakage=leakage, **plan["comparison"]
+    )
 
 
 def selectable_names(study: PaperStudyFile) -> dict[str, tuple[str, ...]]:
     """Return the experiments of each name for ``--only``: parts over all settings and per setting, groups, experiments.
 
-    A part of a plan is a list or a mapping of methods, perhaps nested; a group is a list of patterns of names, by
-    default one for each setting.
+    A part of a plan is a list or a mapping of methods, perhaps nested; a setting has a part if it has all its
+    experiments. A group is a list of patterns of names, by default one for each setting.
     """
-    plan, there = study.plan, study.experiments
-    parts = {
-        setting: {part: list(flat_methods(methods)) for part, methods in own.items()}
-        for setting, own in plan["parts"].items()
-    }
-    found = parts_by_setting(parts, there)
-    groups = plan.get("groups", {setting: [f"{setting}-*"] for setting in plan["comparison"]["settings"]})
+    parts, there = study.plan["parts"], study.experiments
+    found: dict[str, tuple[str, ...]] = {}
+    for part in dict.fromkeys(part for own in parts.values() for part in own):
+        by_setting = {
+            f"{part}-{setting}": tuple(
+                dict.fromkeys(experiment_name(setting, method) for method in flat_methods(own.get(part, ())))
+            )
+            for setting, own in parts.items()
+        }
+        whole = {name: own for name, own in by_setting.items() if own and set(own) <= set(there)}
+        wanted = {name for own in whole.values() for name in own}
+        found |= {part: tuple(name for name in there if name in wanted), **whole}
+    groups = study.plan.get("groups") or {one: [f"{one}-*"] for one in study.plan["comparison"]["settings"]}
     for group, patterns in groups.items():
         found[group] = tuple(name for name in there if any(fnmatch(name, one) for one in patterns))
     return {**found, **{name: (name,) for name in there}}
@@ -334,31 +336,6 @@ def flat_methods(methods: Any) -> Iterator[str]:
     else:
         for one in methods.values() if isinstance(methods, Mapping) else methods:
             yield from flat_methods(one)
-
-
-def parts_by_setting(
-    parts: Mapping[str, Mapping[str, Iterable[str]]], experiments: Collection[str]
-) -> dict[str, tuple[str, ...]]:
-    """Return the experiments of tables and figures, over all settings and per setting that has all of them.
-
-    Parameters
-    ----------
-    parts : mapping
-        Methods by setting and table or figure.
-    experiments : collection of str
-        All experiments, in order.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for part in dict.fromkeys(part for own in parts.values() for part in own):
-        whole: dict[str, tuple[str, ...]] = {}
-        for setting, own in parts.items():
-            names = dict.fromkeys(experiment_name(setting, method) for method in own.get(part, ()))
-            if names and names.keys() <= set(experiments):
-                whole[f"{part}-{setting}"] = tuple(names)
-        wanted = {name for own in whole.values() for name in own}
-        found[part] = tuple(name for name in experiments if name in wanted)
-        found |= whole
-    return found
 
 
 def metric_by_epoch(run: Run, metric: str) -> dict[int, float]:
@@ -412,13 +389,12 @@ def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
 
 def reported_score(paper: Comparison, runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
     """Return a number of a table (a fraction) at a reporting point, by seed."""
-    epochs = reported_epochs(paper, runs, experiment, look)
-    found = {}
-    for seed, epoch in epochs.items():
-        by_epoch = metric_by_epoch(runs[experiment][seed], paper.metrics.get(column, column))
-        if epoch in by_epoch:
-            found[seed] = by_epoch[epoch]
-    return found
+    metric = paper.metrics.get(column, column)
+    return {
+        seed: by_epoch[epoch]
+        for seed, epoch in reported_epochs(paper, runs, experiment, look).items()
+        if epoch in (by_epoch := metric_by_epoch(runs[experiment][seed], metric))
+    }
 
 
 def baseline_score(paper: Comparison, runs: Runs, setting: str, column: str, order: str) -> PerSeed:

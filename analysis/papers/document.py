@@ -234,29 +234,6 @@ def _commonmark() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False})
 
 
-_PAGE = Template("""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<style>
-$style</style>
-</head>
-<body>
-<header>
-$opening
-<nav aria-label="On this page">$links</nav>
-</header>
-<main>
-$body
-</main>
-</body>
-</html>
-""")
-
-
 def markdown_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
     """Return a page as Markdown."""
     parts = [block.markdown() for block in (Heading(1, title), *blocks)]
@@ -267,9 +244,12 @@ def html_page(title: str, blocks: Sequence[DocumentBlock]) -> str:
     """Return a page as HTML, with links to its named headings; references to ``x.md`` become ``x.html``."""
     named = [block for block in blocks if isinstance(block, Heading) and block.name]
     links = (f'<a href="#{escape(one.name)}">{escape(one.text.partition(":")[0])}</a>' for one in named)
-    return _PAGE.substitute(
+    template, style = (
+        Path(__file__).with_name(f"page.{end}").read_text(encoding="utf-8") for end in ("html", "css")
+    )
+    return Template(template).substitute(
         title=escape(title),
-        style=Path(__file__).with_name("page.css").read_text(encoding="utf-8"),
+        style=style,
         opening=Heading(1, title).html(),
         links=" ".join(links),
         body=re.sub(r'href="(\w+)\.md"', r'href="\1.html"', "\n".join(block.html() for block in blocks)),

@@ -203,7 +203,7 @@ def method_curves(
             for title, metric in metrics.items()
         }
 
-    look = {"dress": tick_whole_epochs, **look}
+    look = {"dress": tick_whole_epochs, "order": list(methods), **look}
     return setting_figure(caption, setting, methods.values(), panels, EPOCH, y, look)
 
 

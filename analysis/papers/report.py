@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from analysis.papers import claims
 from analysis.papers.claims import HELD, NOT_HELD, UNDECIDED, ClaimVerdict, SettingEvidence
@@ -477,21 +477,12 @@ class StudyReport(ABC):
 
     csv_header: ClassVar[tuple[str, ...]]
 
-    def write(
-        self,
-        folder: Path,
-        runs: Runs,
-        reasons: Mapping[str, str],
-        *,
-        planned: int,
-        epochs: int = 0,
-        scale: Scale = "full",
-    ) -> list[Path]:
+    def write(self, folder: Path, runs: Runs, reasons: Mapping[str, str], **about: Any) -> list[Path]:
         """Write the pages, their pictures and ``cells.csv``, each file in one step; return the paths of the pages.
 
-        The other parameters are the attributes of :class:`ReportInput`.
+        `about` has the other attributes of :class:`ReportInput`.
         """
-        study = ReportInput(runs, reasons, planned, epochs, scale)
+        study = ReportInput(runs, reasons, **about)
         written = write_pages(folder, self.make_pages(study, folder / "figures"))
         replace_file(folder / "cells.csv", csv_bytes(self.csv_header, self.csv_rows(study)))
         return written
@@ -597,18 +588,15 @@ class PaperReport(StudyReport):
         """Yield the figures of each setting, the first setting's in view and the others collapsed."""
         yield Heading(2, "Figures", "figures")
         undrawn = [name for name in self.drawings if name not in pictures]
-        open_ = True
-        for setting in self.paper.settings:
-            shown = [
-                ImageBlock(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
-                for name, drawing in self.drawings.items()
-                if name in pictures and drawing.setting == setting
-            ]
-            if shown and open_:
-                yield from shown
-                open_ = False
-            elif shown:
-                yield Collapsible(f"Setting {setting}: {len(shown)} figures", shown)
+        drawn: dict[str, list[ImageBlock]] = {setting: [] for setting in self.paper.settings}
+        for name in pictures:
+            drawing = self.drawings[name]
+            image = ImageBlock(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
+            drawn[drawing.setting].append(image)
+        first, *others = [(setting, own) for setting, own in drawn.items() if own] or [("", [])]
+        yield from first[1]
+        for setting, own in others:
+            yield Collapsible(f"Setting {setting}: {len(own)} figures", own)
         if undrawn:
             yield Collapsible(
                 f"Not drawn, because runs are missing: {len(undrawn)}", (ParagraphBlock(", ".join(undrawn)),)

@@ -50,10 +50,12 @@ class PaperStudyFile:
       ``drop`` and adds those in ``set``.
     - ``epoch: participation``: an epoch is as many rounds as select every client once; by default it is one round.
     - ``command``: texts of the command.
+    - ``about``, ``caption``, ``captions``, ``columns``, ``opening``, ``settings``: texts and columns of the report;
+      ``labels``: names of options in figures.
     - ``comparison`` and ``rows``: settings and methods (:class:`analysis.papers.comparison.Comparison`);
       ``claims``: :func:`analysis.papers.claims.declared_claims`; ``leakage``:
       :class:`analysis.papers.comparison.SummaryColumns`; ``report``: :class:`analysis.papers.report.PaperReport`;
-      ``arms``: methods by the names of options.
+      ``federation``: :class:`analysis.papers.report.FederationPrice`; ``arms``: methods by the names of options.
 
     Attributes
     ----------
@@ -203,7 +205,10 @@ class PaperStudyFile:
             form = self.plan["tiny"]
         else:
             form = self.plan["data"][dataset or self.dataset_name(name)]
-            sets |= self._data(data or Path(), form)
+            place = find_dataset(data or Path(), form["files"])
+            assert place is not None, "its data are there"
+            files = {key: str((place / file).resolve()) for key, file in form["paths"].items()}
+            sets |= {**form.get("set", {}), **files}
         for rule in form.get("rules", ()):
             if _fits(name, rule.get("experiments", ["*"])) and (
                 "when" not in rule or _has(sets, rule["when"])
@@ -211,15 +216,6 @@ class PaperStudyFile:
                 sets = {key: value for key, value in sets.items() if key not in rule.get("drop", ())}
                 sets |= rule.get("set", {})
         return {**sets, **self._length(sets, scale, epochs)}
-
-    def _data(self, folder: Path, own: Overrides) -> dict[str, Any]:
-        """Return the overrides that name a data set of the plan in the folder."""
-        place = find_dataset(folder, own["files"])
-        assert place is not None, "its data are there"
-        return {
-            **own.get("set", {}),
-            **{key: str((place / file).resolve()) for key, file in own["paths"].items()},
-        }
 
     def _length(self, sets: Overrides, scale: Scale, epochs: int | None) -> dict[str, Any]:
         """Return the overrides for the length of an experiment's runs, if it differs from the study's."""
@@ -294,8 +290,7 @@ def select_experiments(
 
 def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
     """Return the finished runs of a plan by experiment and seed; with `keep` also runs of other code."""
-    simulation_of = plan.simulation_of
-    found: dict[str, dict[int, Run]] = {}
+    simulation_of, found = plan.simulation_of, dict[str, dict[int, Run]]()
     for variant in plan.variants:
         run = folder.finished_run(simulation_of[variant.hash])
         if run is not None and (keep or run_code_version(run) == code_version()):

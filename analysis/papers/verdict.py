@@ -21,18 +21,13 @@ def mean(values: PerSeed) -> float:
     return float(np.mean(list(values.values()))) if values else float("nan")
 
 
-def standard_deviation(values: PerSeed) -> float:
-    """Return the standard deviation over seeds (n - 1); NaN with fewer than two."""
-    return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else float("nan")
-
-
 def confidence_half_width(values: PerSeed) -> tuple[float, float]:
     """Return the 95 % interval of the mean over seeds (Student's t); NaN with fewer than two."""
-    half = (
-        standard_deviation(values)
-        / np.sqrt(max(1, len(values)))
-        * float(stats.t.ppf(0.975, max(1, len(values) - 1)))
-    )
+    n = len(values)
+    if n < 2:
+        return float("nan"), float("nan")
+    deviation = float(np.std(list(values.values()), ddof=1))
+    half = deviation / np.sqrt(n) * float(stats.t.ppf(0.975, n - 1))
     return mean(values) - half, mean(values) + half
 
 

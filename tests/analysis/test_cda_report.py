@@ -23,8 +23,7 @@ from analysis.cda_paper.measures import (
     csv_rows,
     single_attack,
 )
-from analysis.cda_paper.report import REPORT
-from analysis.cda_paper.tables import overview_blocks, paper_tables
+from analysis.cda_paper.report import REPORT, overview_blocks, table_blocks
 from analysis.papers.comparison import PrintedNumber
 from analysis.papers.document import Collapsible, Heading
 from analysis.papers.figures import draw_figures
@@ -58,7 +57,7 @@ def group(table, row, column, *told, dataset="movielens-100k", value=None, **of_
 
 def section(groups, runs=None):
     """Return the parts of the only table's section: its grid first."""
-    heading, *blocks = paper_tables(groups, runs or {})
+    heading, *blocks = table_blocks(groups, runs or {})
     assert isinstance(heading, Heading)
     return blocks
 
