@@ -54,6 +54,7 @@ _ON_DISK = (
 REMOVED = {
     "--calibrate": "was removed: --dry-run predicts the time from earlier runs only; if it predicts none, first make a "
     "run with a twentieth of the rounds",
+    "--print": "was removed: completion prints the script; append it to the file that your shell reads",
     "executor.folder": _ON_DISK,
     "executor.storage: mapped": _ON_DISK,
 }
