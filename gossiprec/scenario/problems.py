@@ -202,11 +202,14 @@ def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) 
     """
     raw, problems = dict(given), Problems()
     try:
-        return allowed.model_validate(raw)
+        found = allowed.model_validate(raw)
     except ValidationError as error:
         add_validation_problems(error, allowed, raw, (), problems)
+        problems.raise_any(SourceMap(Origin(what)))
+        raise AssertionError("a scenario that fails validation must report at least one problem") from None
+    reject_disguised_numbers(raw, found, (), problems)
     problems.raise_any(SourceMap(Origin(what)))
-    raise AssertionError("a scenario that fails validation must report at least one problem")
+    return found
 
 
 def unknown_key_message(
