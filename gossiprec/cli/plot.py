@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gossiprec.cli.options import SAFE_CSV, Number
+from gossiprec.cli.options import SAFE_CSV, Number, add_options
 from gossiprec.cli.terminal import echo, note_changed_files
 
 Command = Callable[..., None]
@@ -46,28 +46,19 @@ def _looks(command: Command) -> Command:
         ):
             command(*arguments, **more)
 
-    added: Command = draw_with_options
-    for option in reversed(
-        (
-            click.option("--title", metavar="TEXT", help="Title of the figure."),
-            click.option("--x-label", metavar="TEXT", help="Label of the x axes, replacing the default."),
-            click.option("--y-label", metavar="TEXT", help="Label of the y axes, replacing the default."),
-            click.option(
-                "--size",
-                nargs=2,
-                type=Number(1, 50),
-                metavar="WIDTH HEIGHT",
-                help="Figure size in inches.",
-            ),
-            click.option(
-                "--palette",
-                metavar="NAME",
-                help="Palette: okabe-ito, grey or a matplotlib colour map.  [default: okabe-ito]",
-            ),
-        )
-    ):
-        added = option(added)
-    return SAFE_CSV(added)
+    looks = add_options(
+        SAFE_CSV,
+        click.option("--title", metavar="TEXT", help="Title of the figure."),
+        click.option("--x-label", metavar="TEXT", help="Label of the x axes, replacing the default."),
+        click.option("--y-label", metavar="TEXT", help="Label of the y axes, replacing the default."),
+        click.option("--size", nargs=2, type=Number(1, 50), metavar="WIDTH HEIGHT", help="Figure size in inches."),
+        click.option(
+            "--palette", metavar="NAME",
+            help="Palette: okabe-ito, grey or a matplotlib colour map.  [default: okabe-ito]",
+        ),
+    )  # fmt: skip
+    added: Command = looks(draw_with_options)
+    return added
 
 
 def _say_crowded(n_panels: int) -> None:

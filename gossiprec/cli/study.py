@@ -351,17 +351,12 @@ def _time_of(possible: list[RunEstimate], at_a_time: int) -> str:
     """Return the expected duration of the remaining runs, as text."""
     from gossiprec.cli.summary_text import NO_TIME, format_duration
 
-    times = [estimate.duration for estimate in possible]
-    known = [found for found in times if found is not None]
-    if len(known) < len(times):
+    known = [estimate.duration for estimate in possible if estimate.duration is not None]
+    if len(known) < len(possible):
         return NO_TIME
     low, middle, high = (
-        (
-            format_duration(sum(part) / at_a_time)
-            for part in zip(*((found.low, found.seconds, found.high) for found in known), strict=True)
-        )
-        if known
-        else ("0 s",) * 3
+        format_duration(sum(getattr(found, part) for found in known) / at_a_time)
+        for part in ("low", "seconds", "high")
     )
     return f"about {middle} ({low} to {high}), from earlier runs on this machine"
 

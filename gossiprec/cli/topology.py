@@ -49,7 +49,10 @@ _DRAWING = add_options(
     ),
 )  # fmt: skip
 """Options for drawing a family."""
+_GRAPHS = click.argument("what", metavar="WHAT...", nargs=-1, required=True)
 _MEETING = add_options(
+    _GRAPHS,
+    _DRAWING,
     click.option(
         "--fraction", default=0.5, show_default=True, type=Number(0, 1),
         help='Fraction of other nodes for the column "wakes".',
@@ -60,7 +63,7 @@ _MEETING = add_options(
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
 )  # fmt: skip
-"""Options for measuring graphs."""
+"""Arguments and options for measuring graphs."""
 
 
 @topology.command("list")
@@ -125,8 +128,6 @@ def make(what: str, out: Path, overwrite: bool, **options: Any) -> None:
 
 
 @topology.command(epilog=_WHAT)
-@click.argument("what", metavar="WHAT...", nargs=-1, required=True)
-@_DRAWING
 @_MEETING
 def inspect(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure graphs: degrees, distances, mixing, contact times and colluders needed to observe every link."""
@@ -138,8 +139,6 @@ def inspect(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
 
 @topology.command(epilog=_WHAT)
-@click.argument("what", metavar="WHAT...", nargs=-1, required=True)
-@_DRAWING
 @_MEETING
 def compare(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Measure graphs and print one table, a line for each."""
@@ -148,15 +147,11 @@ def compare(what: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
 
 @topology.command(epilog=_WHAT)
-@click.argument("what", metavar="WHAT...", nargs=-1, required=True)
+@_GRAPHS
 @_DRAWING
 @click.option(
-    "--layout",
-    default="spring",
-    show_default=True,
-    type=click.Choice(["spring", "circular"]),
-    help="Node layout.",
-)
+    "--layout", default="spring", show_default=True, type=click.Choice(["spring", "circular"]), help="Node layout."
+)  # fmt: skip
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="STEM",
     help="Files are STEM.csv, STEM.png and STEM.svg.",
