@@ -22,7 +22,7 @@ from analysis.papers.verdict import Runs
 STUDY = PaperStudyFile(Path(__file__).with_name("fedcl") / "study.yaml")
 PAPER = comparison.load_comparison(STUDY)
 SETTINGS, TABLE_ROWS, ARMS = PAPER.settings, PAPER.rows, STUDY.plan["arms"]
-MODELS, WAYS = ARMS["models"], ARMS["ways"]
+MODELS = ARMS["models"]
 WHOLE, SWEPT = "GRU4Rec+FedCL", "gru4rec-fedcl"
 """The row and the method with swept options, on Beauty."""
 ABLATIONS = {row: method for row, method in TABLE_ROWS["ablations"].items() if row != WHOLE}

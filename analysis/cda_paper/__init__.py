@@ -17,12 +17,9 @@ EPSILONS = (1, 10, 100, 1000)
 ML_FEDAVG = "table4-ml100k-fedavg"
 ML_RAND = "table5-ml100k-rand-gossip"
 ML_PERS = "table5-ml100k-pers-gossip"
-ML_FULL_BATCH = "table6-ml100k-full-batch"
 ML_RAND_LESS = "table7-ml100k-rand-gossip-share-less"
 ML_FEDAVG_LESS = "table9-ml100k-fedavg-share-less"
-
 ML_AIA = "table11-ml100k-fedavg-aia"
-AUTHORS_RAND = "table5-ml100k-authors100"
 
 PUBLISHED = PublishedTables(Path(__file__).with_name("published.yaml"))
 PROTOCOLS = {"fedavg": "FedAvg", "rand-gossip": "Rand-Gossip", "pers-gossip": "Pers-Gossip"}
