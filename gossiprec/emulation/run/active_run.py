@@ -211,9 +211,10 @@ class ActiveRun:
         """
         parts, fresh = self._parts(), self.state(0.0)
         _check_entries("the state", state, fresh)
+        for name in parts:
+            _check_entries(name, state[name], fresh[name])
         check_indices(state, fresh, self.prepared.split.n_items)
         for name, part in parts.items():
-            _check_entries(name, state[name], part.state())
             part.restore(state[name])
         store = self.prepared.executor.store
         store.grow(self.prepared.planner.capacity)

@@ -103,10 +103,6 @@ class MessageSizes(Stateful):
         return np.asarray(pushes * ((self._message_bytes - self._extra) // BYTES))
 
 
-MAX_BYTES = 2**62
-"""Exclusive upper bound of the bytes of all messages: 64-bit integers hold sums of two such numbers."""
-
-
 @dataclass
 class TrafficCounters:
     """Counts of messages and wakes by outcome so far."""
