@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gossiprec.cli.options import SAFE_CSV, Number, add_options
+from gossiprec.cli.table import read_pairs
 from gossiprec.cli.terminal import echo, note_changed_files
 
 Command = Callable[..., None]
@@ -226,15 +227,5 @@ def study(
     """  # noqa: D301
     from gossiprec.figures.study.panels import StudyFigureOptions
 
-    options = StudyFigureOptions(**choice, to=_pairs("--to", to))
-    _draw("study.draw", folder, out, kind=kind, choice=options, where=_pairs("--where", where))
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise click.UsageError(f"{option}: found {text!r}; expected AXIS=VALUE")
-        found[name.strip()] = value.strip()
-    return found
+    options = StudyFigureOptions(**choice, to=read_pairs("--to", to))
+    _draw("study.draw", folder, out, kind=kind, choice=options, where=read_pairs("--where", where))

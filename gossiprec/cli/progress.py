@@ -74,12 +74,11 @@ def format_status(status: Status) -> list[str]:
 
 
 def format_time_left(status: Status) -> str:
-    """Return the time left at the speed so far, as minutes and seconds."""
+    """Return the time left at the speed so far."""
     rate = _rate(status)
     if not rate:
         return ""
-    minutes, seconds = divmod(round((status.total_updates - status.updates) / rate), 60)
-    return f"{minutes}:{seconds:02} left"
+    return f"{format_clock_time((status.total_updates - status.updates) / rate)} left"
 
 
 def _rate(status: Status) -> float:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,8 +27,7 @@ from gossiprec.cli.terminal import echo, note_changed_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gossiprec.figures.study.table_reader import Point
-    from gossiprec.runs.paired_tests import Group, PairedTest
+    from gossiprec.runs.paired_tests import PairedTest
     from gossiprec.runs.run_list import RunRow
 
 MOST_COLUMNS = 6
@@ -184,12 +182,15 @@ def compare(folders: tuple[Path, ...], metrics: tuple[str, ...], as_json: bool) 
     from gossiprec.runs import open_run
     from gossiprec.runs.manifest import STUDY_MARK, changed_files
     from gossiprec.runs.paired_tests import compare_groups, group_by_scenario
+    from gossiprec.study.families import study_families
 
     studies = [folder for folder in folders if (folder / STUDY_MARK).is_file()]
     if studies and len(folders) > 1:
         raise click.UsageError(f"{studies[0]} is a study; expected only runs, or one study by itself")
     families = (
-        _families_of_study(*studies) if studies else [group_by_scenario([open_run(path) for path in folders])]
+        study_families(studies[0], _note)
+        if studies
+        else [group_by_scenario([open_run(path) for path in folders])]
     )
     if len(families[0]) < 2:
         raise click.UsageError(
@@ -253,87 +254,6 @@ def _directed(metric: str) -> str:
 
 def _note(text: str) -> None:
     echo(f"note: {text}", err=True)
-
-
-def _families_of_study(folder: Path) -> list[list[Group]]:
-    """Return the finished runs of a study by combination, in families; the first group of each is its reference.
-
-    The reference of a combination has the values of the baseline on the axes that this names, and its own values on the
-    others. Without a baseline it is the first combination. Combinations that share their runs are one group.
-    """
-    from gossiprec.base.errors import LogError
-    from gossiprec.figures.study.quantity import format_label
-    from gossiprec.figures.study.table_reader import read_study
-    from gossiprec.runs.manifest import read_study_mark
-    from gossiprec.runs.paired_tests import Group
-    from gossiprec.study.folder import open_finished
-
-    table, again = read_study(folder, or_empty=True), "run the study again: gossiprec study FILE"
-    listed = {name for of in table.runs.values() for name in of.values()}
-    finished = {name: run for name in listed if (run := open_finished(folder / "runs" / name))}
-    total = read_study_mark(folder).get("simulations", len(listed))
-    if len(finished) < total:
-        left = f"{total - len(finished)} of {total} runs (failed, missing or unfinished)"
-        _note(f"left out {left}; to complete them, {again}")
-    done = {
-        point: tuple((seed, name) for seed, name in runs.items() if name in finished)
-        for point, runs in table.runs.items()
-    }
-    points, axes = [point for point in table.runs if done[point]], table.varying_among(table.runs)
-
-    def reference(point: Point) -> Point:
-        if not table.baseline:
-            return points[0]
-        return tuple(table.baseline.get(name, own) for name, own in zip(table.axes, point, strict=True))
-
-    def label(point: Point) -> str:
-        return ", ".join(f"{axis} {format_label(point[table.axis_index(axis)])}" for axis in axes)
-
-    def group(runs: tuple[tuple[int, str], ...]) -> Group:
-        names = [label(point) for point in points if done[point] == runs]
-        return Group(" / ".join(names), {seed: finished[name] for seed, name in runs})
-
-    lone = [point for point in points if not done.get(reference(point))]
-    if lone and len(lone) == len(points):
-        baseline = ", ".join(f"{axis} {format_label(value)}" for axis, value in table.baseline.items())
-        raise LogError(f"{folder}: found no finished run of the baseline, {baseline}; expected one; {again}")
-    if lone:
-        _note(
-            f"left out, because their baseline has no finished run in this study: {'; '.join(map(label, lone))}"
-        )
-    families: dict[tuple[tuple[int, str], ...], dict[tuple[tuple[int, str], ...], None]] = {}
-    for point in points:
-        if point not in lone and done[point] != done[reference(point)]:
-            families.setdefault(done[reference(point)], {})[done[point]] = None
-    if not families:
-        raise LogError(
-            f"{folder}: found {'one group' if points else 'no groups'} of finished runs (combinations that differ only "
-            f"in what is observed share theirs); expected two or more; for results, gossiprec table "
-            f"{quote(str(folder))}; to compare users, name the runs"
-        )
-    found = [_at_common_seeds([group(first), *map(group, others)]) for first, others in families.items()]
-    if not any(found):
-        raise LogError(f"{folder}: expected combinations with the same seeds; {again}")
-    return [groups for groups in found if groups]
-
-
-def _at_common_seeds(groups: Sequence[Group]) -> list[Group]:
-    """Return the first group and, of the others, those with two of its seeds, or its only one, at these seeds.
-
-    The list is empty if no other group has them.
-    """
-    from gossiprec.runs.paired_tests import Group
-
-    first, least = groups[0], min(2, len(groups[0].runs))
-    same = [Group(name, {k: run for k, run in runs.items() if k in first.runs}) for name, runs in groups]
-    found = [group for group in same if len(group.runs) >= least]
-    few = "; ".join(group.name for group in same if len(group.runs) < least)
-    if few:
-        what = "without two seeds in common with" if least > 1 else "without the seed of"
-        _note(f"left out, {what} {first.name}: {few}")
-    if len(found) < 2:
-        return []
-    return found if least > 1 else [Group(f"{name}, seed {min(runs)}", runs) for name, runs in found]
 
 
 def _change(left: Any, right: Any) -> str:

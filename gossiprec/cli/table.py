@@ -12,7 +12,7 @@ from gossiprec.cli.progress import ignore_closed_pipe
 from gossiprec.cli.terminal import echo
 
 
-def _pairs(option: str, texts: tuple[str, ...], *, bare: bool = False) -> dict[str, str]:
+def read_pairs(option: str, texts: tuple[str, ...], *, bare: bool = False) -> dict[str, str]:
     """Return the values of ``NAME=VALUE`` by name; with `bare`, a value alone has the name ``""``."""
     found = {}
     for text in texts:
@@ -28,7 +28,7 @@ def _names(texts: tuple[str, ...]) -> list[str]:
 
 
 def _digits(texts: tuple[str, ...]) -> dict[str, int]:
-    found = _pairs("--digits", texts, bare=True)
+    found = read_pairs("--digits", texts, bare=True)
     for value in found.values():
         if not is_id(value) or int(value) > 12:
             raise LogError(f"--digits: found {value!r}; expected a number of decimal places from 0 to 12")
@@ -78,9 +78,9 @@ def table(folder: Path, format_: str, out: Path | None, interval: str, **chosen:
         _names(chosen["rows"]),
         _names(chosen["columns"]),
         chosen["measures"],
-        _pairs("--where", chosen["where"]),
-        _pairs("--to", chosen["to"]),
-        _pairs("--unit", chosen["units"], bare=True),
+        read_pairs("--where", chosen["where"]),
+        read_pairs("--to", chosen["to"]),
+        read_pairs("--unit", chosen["units"], bare=True),
         _digits(chosen["digits"]),
         interval,
     )

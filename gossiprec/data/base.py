@@ -38,6 +38,19 @@ class SyntheticSizes:
     n_interactions: int
     like: Callable[[int], OptionSet]
 
+    @classmethod
+    def of(cls, options: Any, key: str) -> SyntheticSizes:
+        """Return the size that options request: `users`, and the interactions under a key."""
+        n_users, total = options.users, getattr(options, key)
+
+        def like(users: int) -> OptionSet:
+            smaller: OptionSet = options.model_copy(
+                update={"users": users, key: round(users * total / n_users)}
+            )
+            return smaller
+
+        return cls(n_users, total, like)
+
 
 class _WithOptions:
     """A registered thing with typed options.

@@ -301,14 +301,7 @@ class Synthetic(Dataset):
     @property
     def synthetic_sizes(self) -> SyntheticSizes:
         """The size that the options request."""
-        opt = self.options
-
-        def like(users: int) -> OptionSet:
-            return opt.model_copy(
-                update={"users": users, "interactions": round(users * opt.interactions / opt.users)}
-            )
-
-        return SyntheticSizes(opt.users, opt.interactions, like)
+        return SyntheticSizes.of(self.options, "interactions")
 
     def load(self, seed: int) -> Interactions:
         """Draw the interactions; equal seeds and options give equal ones."""

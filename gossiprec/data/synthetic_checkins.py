@@ -76,14 +76,7 @@ class SyntheticCheckIns(Dataset):
     @property
     def synthetic_sizes(self) -> SyntheticSizes:
         """The size that the options request."""
-        opt = self.options
-
-        def like(users: int) -> OptionSet:
-            return opt.model_copy(
-                update={"users": users, "checkins": round(users * opt.checkins / opt.users)}
-            )
-
-        return SyntheticSizes(opt.users, opt.checkins, like)
+        return SyntheticSizes.of(self.options, "checkins")
 
     def load(self, seed: int) -> Interactions:
         """Draw the check-ins; equal seeds and options give equal ones."""

@@ -39,7 +39,7 @@ def test_facts_are_time_work_speed_and_the_headline_in_percent():
     ("updates", "seconds", "expected"),
     [
         (250, 10.0, "0:30 left"),
-        (1, 7.0, "116:33 left"),
+        (1, 7.0, "1:56:33 left"),
         (1000, 10.0, "0:00 left"),
         (0, 10.0, ""),
         (0, 0.0, ""),
