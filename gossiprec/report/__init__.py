@@ -74,6 +74,11 @@ class ChartAxis:
     ticks: Sequence[float] = ()
 
 
+def percent_axis(label: str) -> ChartAxis:
+    """Return an axis of fractions that begins at 0."""
+    return ChartAxis(label, percent=True, zero=True)
+
+
 @dataclass(frozen=True)
 class ChartSeries:
     """A named series of points in a chart; sequences have the length of `y`.
@@ -150,6 +155,11 @@ class TableColumn:
     tag: ClassVar[str] = "column"
     name: str
     kind: str = "number"
+
+
+def text_columns(*names: str) -> list[TableColumn]:
+    """Return columns of text."""
+    return [TableColumn(name, "text") for name in names]
 
 
 @dataclass(frozen=True)

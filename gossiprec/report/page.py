@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from gossiprec.base.errors import LogError
-from gossiprec.report import Section, TableBlock, TableColumn, TextParagraphs, to_plain_data
+from gossiprec.report import Section, TableBlock, TableColumn, TextParagraphs, text_columns, to_plain_data
 from gossiprec.report.sections import make_sections
 from gossiprec.report.sources import ReportRuns, page_link
 from gossiprec.runs import Run, open_run
@@ -59,11 +59,7 @@ def _list_of_runs(runs: Sequence[Run], home: Path) -> Section:
     rows, problems = list_runs(run.path for run in runs)
     keys = [key for key in differing_keys(rows) if key not in FACTS][:MOST_KEYS]
     heads = [*FACTS[:-1], *keys]
-    columns = [
-        TableColumn("run", "link"),
-        *(TableColumn(head, "text") for head in heads),
-        TableColumn(FACTS[-1]),
-    ]
+    columns = [TableColumn("run", "link"), *text_columns(*heads), TableColumn(FACTS[-1])]
     cells = [
         [
             page_link(row.path, home),

@@ -31,6 +31,8 @@ from gossiprec.report import (
     Tile,
     Tiles,
     block_or_choice,
+    percent_axis,
+    text_columns,
 )
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import CLOCKS, ReportRuns, thin_indices
@@ -72,17 +74,11 @@ def results_section(runs: ReportRuns) -> Section | None:
             for name, row in rows
         ]
         note = " ".join(filter(None, (RESULTS_NOTE, runs.common_labels_text)))
-        blocks.append(
-            IntervalChart(
-                "Attack accuracy relative to random guessing and the upper bound",
-                spans,
-                BOUND_NAMES,
-                note=note,
-            )
-        )
+        title = "Attack accuracy relative to random guessing and the upper bound"
+        blocks.append(IntervalChart(title, spans, BOUND_NAMES, note=note))
         columns = [TableColumn(name, "number" if name == "at round" else "percent") for name in rows[0][1]]
         table = [[name, *row.values()] for name, row in rows]
-        blocks.append(TableBlock("Attacks", [TableColumn("attack", "text"), *columns], table))
+        blocks.append(TableBlock("Attacks", [*text_columns("attack"), *columns], table))
     return Section("Results", blocks) if blocks else None
 
 
@@ -93,13 +89,13 @@ def _group_blocks(runs: ReportRuns) -> list[Block]:
         groups = (run.summary or {}).get("groups") or []
         if groups:
             metrics = list(groups[0].get("last", {}))
-            columns = [TableColumn("group", "text"), TableColumn("users")]
+            columns = [*text_columns("group"), TableColumn("users")]
             columns += [TableColumn(metric, "percent") for metric in metrics]
             rows = [
                 [
                     f"{group['by']} {group['group']}",
                     group["users"],
-                    *(float("nan") if value is None else value for value in group.get("last", {}).values()),
+                    *map(_number, group.get("last", {}).values()),
                 ]
                 for group in groups
             ]
@@ -123,9 +119,8 @@ def _utility_tiles(runs: ReportRuns) -> list[Tile]:
     tiles = []
     for name, run in runs.runs_by_name.items():
         columns = run.metrics
-        last = (
-            dict(zip(columns["metric"].tolist(), columns["value"].tolist(), strict=True)) if columns else {}
-        )
+        pairs = zip(columns["metric"].tolist(), columns["value"].tolist(), strict=True) if columns else ()
+        last = dict(pairs)
         references: dict[str, list[str]] = {}
         for metric, value in (last | (run.summary or {}).get("utility", {})).items():
             own, order = split_baseline_name(metric)
@@ -133,13 +128,8 @@ def _utility_tiles(runs: ReportRuns) -> list[Tile]:
                 references.setdefault(own, []).append(f"{order} {100 * value:.1f} %")
         for metric, value in last.items():
             if "@" in metric and not split_baseline_name(metric)[1]:
-                tiles.append(
-                    Tile(
-                        runs.label_with_run(name, metric),
-                        f"{100 * value:.1f} %",
-                        ", ".join(references.get(metric, ())),
-                    )
-                )
+                note = ", ".join(references.get(metric, ()))
+                tiles.append(Tile(runs.label_with_run(name, metric), f"{100 * value:.1f} %", note))
     return tiles
 
 
@@ -173,9 +163,7 @@ def _accuracy_charts(runs: ReportRuns) -> list[Chart]:
         series += _bounds(runs, inside)
         title = layout.title(inside[0])
         about = f"Average attack accuracy{': ' if title else ''}{title}"
-        charts.append(
-            Chart(about, list(CLOCKS.values()), ChartAxis("AAC (%)", percent=True, zero=True), series)
-        )
+        charts.append(Chart(about, list(CLOCKS.values()), percent_axis("AAC (%)"), series))
     return charts
 
 
@@ -215,13 +203,9 @@ def _utility_charts(runs: ReportRuns) -> list[Chart]:
         for (name, metric), points in shown.items():
             of, order = split_baseline_name(metric)
             colour = own.index((name, of)) if (name, of) in own else None
-            series.append(
-                curve_series(
-                    runs.label_with_run(name, metric), points, "value", faint=bool(order), colour=colour
-                )
-            )
-        label = ChartAxis("metric (%)", percent=True, zero=True)
-        charts.append(Chart(title, list(CLOCKS.values()), label, series))
+            words = runs.label_with_run(name, metric)
+            series.append(curve_series(words, points, "value", faint=bool(order), colour=colour))
+        charts.append(Chart(title, list(CLOCKS.values()), percent_axis("metric (%)"), series))
     return charts
 
 
@@ -238,36 +222,18 @@ def findings_section(runs: ReportRuns) -> Section | None:
         for (attack, measure, labels), points in _by_finding(run.findings).items():
             if measure in (ROC, *INTERVALS):
                 continue
-            words = ", ".join([attack, *(f"{key} {value}" for key, value in json.loads(labels).items())])
-            series.setdefault(measure, []).append(
-                curve_series(runs.label_with_run(name, words), points, "value")
-            )
-            rows.append(
-                [
-                    measure,
-                    runs.label_with_run(name, words),
-                    int(points["round"][-1]),
-                    float(points["value"][-1]),
-                ]
-            )
+            about = ", ".join([attack, *(f"{key} {value}" for key, value in json.loads(labels).items())])
+            words = runs.label_with_run(name, about)
+            series.setdefault(measure, []).append(curve_series(words, points, "value"))
+            rows.append([measure, words, int(points["round"][-1]), float(points["value"][-1])])
     if not rows:
         return None
+    clocks, note = list(CLOCKS.values()), "Values as reported by the attacks."
     charts: dict[str, Block] = {
-        measure: Chart(
-            measure.replace("_", " "),
-            list(CLOCKS.values()),
-            ChartAxis(measure),
-            own,
-            note="Values as reported by the attacks.",
-        )
+        measure: Chart(measure.replace("_", " "), clocks, ChartAxis(measure), own, note=note)
         for measure, own in series.items()
     }
-    columns = [
-        TableColumn("measure", "text"),
-        TableColumn("of", "text"),
-        TableColumn("round"),
-        TableColumn("value"),
-    ]
+    columns = [*text_columns("measure", "of"), TableColumn("round"), TableColumn("value")]
     table = TableBlock("Findings as last reported", columns, rows)
     return Section("Additional findings", [block_or_choice("Measure", charts), *_roc_chart(runs), table])
 
@@ -275,27 +241,14 @@ def findings_section(runs: ReportRuns) -> Section | None:
 def _roc_chart(runs: ReportRuns) -> list[Block]:
     """Return the ROC curves of attacks on single items at the last report, if there are any."""
     series = [
-        ChartSeries(
-            runs.label_with_run(name, about),
-            [np.array([x for x, _ in curve])],
-            np.array([y for _, y in curve]),
-        )
+        ChartSeries(runs.label_with_run(name, about), [[x for x, _ in curve]], [y for _, y in curve])
         for name, run in runs.runs_by_name.items()
         for about, curve in roc_curves(run).items()
     ]
-    axis = ChartAxis("true positive rate (%)", percent=True, zero=True)
-    return (
-        [
-            Chart(
-                "ROC of membership inference",
-                [ChartAxis("false positive rate (%)", percent=True, zero=True)],
-                axis,
-                series,
-            )
-        ]
-        if series
-        else []
-    )
+    if not series:
+        return []
+    x, y = percent_axis("false positive rate (%)"), percent_axis("true positive rate (%)")
+    return [Chart("ROC of membership inference", [x], y, series)]
 
 
 def _by_finding(columns: Columns) -> dict[tuple[str, str, str], Columns]:
@@ -327,8 +280,8 @@ def distribution_section(runs: ReportRuns) -> Section | None:
         upright = {
             "random bound" if len(bounds) == 1 else f"random bound {100 * b:.1f} %": b for b in sorted(bounds)
         }
-        x_axis = ChartAxis("attack accuracy per adversary (%)", percent=True, zero=True)
-        y_axis = ChartAxis("share of adversaries (%)", percent=True, zero=True)
+        x_axis = percent_axis("attack accuracy per adversary (%)")
+        y_axis = percent_axis("share of adversaries (%)")
         charts.append(Chart(layout.title(inside[0]), [x_axis], y_axis, series, mark="step", upright=upright))
     note = "At the best report of each attack. Lines further to the right mean stronger attacks."
     return Section("Attack accuracy by adversary", charts, note) if charts else None
@@ -361,9 +314,8 @@ def observed_section(runs: ReportRuns) -> Section | None:
                 findings.append([by, f"{row['attack']}: {labels}", row["measure"], _number(row["value"])])
             new = {key: value for key, value in summary.get("utility", {}).items() if key not in own}
             metrics += [[by, metric, _number(value)] for metric, value in new.items()]
-    who, attack = TableColumn("observed as", "text"), TableColumn("attack", "text")
+    who, attack, measure = text_columns("observed as", "attack", "measure")
     percents = [TableColumn(words, "percent") for words in OBSERVED.values()]
-    measure = TableColumn("measure", "text")
     tables: list[Block] = [
         TableBlock(title, columns, rows, note=NOTE)
         for title, columns, rows in (

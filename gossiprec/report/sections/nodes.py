@@ -20,6 +20,7 @@ from gossiprec.report import (
     TableColumn,
     TextParagraphs,
     block_or_choice,
+    percent_axis,
 )
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import OF_NODES, ReportRuns, thin_indices
@@ -73,13 +74,10 @@ def _position_chart(table: dict[str, ByNode], label: str, measure: str, words: s
         series.append(ChartSeries(what, [at[kept]], found[kept], texts=texts, colour=colour))
         series.append(_mean_series(what, at, found, colour))
     title = f"{words}: leakage against {measure.replace('_', ' ')}"
-    axes = [ChartAxis(measure.replace("_", " "))], ChartAxis("of the community (%)", percent=True, zero=True)
-    n_nodes = len(table[measure])
-    note = (
-        f"{POSITION_NOTE} Of {n_nodes:,} nodes {MOST_DOTS:,} have a dot; means cover all nodes."
-        if n_nodes > MOST_DOTS
-        else POSITION_NOTE
-    )
+    axes = [ChartAxis(measure.replace("_", " "))], percent_axis("of the community (%)")
+    note, n_nodes = POSITION_NOTE, len(table[measure])
+    if n_nodes > MOST_DOTS:
+        note += f" Of {n_nodes:,} nodes {MOST_DOTS:,} have a dot; means cover all nodes."
     return Chart(title, *axes, series, "dot", note)
 
 
@@ -134,15 +132,9 @@ def _delivery_counts(run: Run) -> I64 | str | None:
 
 def _node_values(runs: ReportRuns, name: str, counts: I64) -> dict[str, F64]:
     """Return the values of each node by measure as text: exposure, findings, and then position."""
-    by_measure = (
-        values_by_node(runs.runs_by_name[name])
-        if len(runs.runs_by_name[name].positions.get("node", ()))
-        else {}
-    )
-    order = sorted(
-        by_measure,
-        key=lambda measure: (not measure.startswith("found["), not measure.startswith("accuracy[")),
-    )
+    run = runs.runs_by_name[name]
+    by_measure = values_by_node(run) if len(run.positions.get("node", ())) else {}
+    order = sorted(by_measure, key=lambda m: (not m.startswith("found["), not m.startswith("accuracy[")))
     values = {m: np.array([by_measure[m].get(node, np.nan) for node in range(len(counts))]) for m in order}
     met = {"others met": (counts > 0).sum(axis=1).astype(np.float64)}
     return {runs.measure_text(measure, name): of for measure, of in values.items()} | met
@@ -200,14 +192,8 @@ def _node_table(runs: ReportRuns, name: str) -> TableBlock:
     columns = [TableColumn("node")]
     for measure in table:
         words = runs.measure_text(measure, name)
-        columns.append(
-            TableColumn(words, "percent" if words.startswith(tuple(OF_NODES.values())) else "number")
-        )
+        is_share = words.startswith(tuple(OF_NODES.values()))
+        columns.append(TableColumn(words, "percent" if is_share else "number"))
     rows = [[node, *(own.get(node) for own in table.values())] for node in nodes[:MOST_NODES]]
-    more = len(nodes) > MOST_NODES
-    note = (
-        f"The first {MOST_NODES:,} of {len(nodes):,} nodes; positions.csv in the run directory has all of them."
-        if more
-        else ""
-    )
-    return TableBlock("Nodes", columns, rows, note)
+    note = f"The first {MOST_NODES:,} of {len(nodes):,} nodes; positions.csv in the run directory has all of them."
+    return TableBlock("Nodes", columns, rows, note if len(nodes) > MOST_NODES else "")

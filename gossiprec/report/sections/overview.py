@@ -7,7 +7,16 @@ from typing import Any
 
 import yaml
 
-from gossiprec.report import Block, Section, TableBlock, TableColumn, TextParagraphs, Tile, Tiles
+from gossiprec.report import (
+    Block,
+    Section,
+    TableBlock,
+    TableColumn,
+    TextParagraphs,
+    Tile,
+    Tiles,
+    text_columns,
+)
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import ReportRuns, logged_until
 from gossiprec.runs import Run
@@ -26,34 +35,22 @@ ENDED = {
 @run_section(10)
 def overview_section(runs: ReportRuns) -> Section:
     """Return the paragraphs, and figures as tiles for one run or a table for several."""
-    blocks: list[Block] = [
-        TextParagraphs(
-            [
-                f"{runs.label_with_run(name, '')}{'' if runs.is_single_run else ': '}{describe_run(run)}"
-                for name, run in runs.runs_by_name.items()
-            ]
-        )
-    ]
+    texts = [runs.label_with_run(name, describe_run(run)) for name, run in runs.runs_by_name.items()]
+    blocks: list[Block] = [TextParagraphs(texts)]
     facts = {name: size_figures(run) for name, run in runs.runs_by_name.items()}
     if runs.is_single_run:
-        blocks.append(
-            Tiles(
-                [
-                    Tile(name, format_headline_number(value))
-                    for name, value in next(iter(facts.values())).items()
-                ]
-            )
-        )
+        (own,) = facts.values()
+        blocks.append(Tiles([Tile(name, format_headline_number(value)) for name, value in own.items()]))
     else:
         heads = list(dict.fromkeys(name for own in facts.values() for name in own))
         rows = [
             [name, run.status, *(facts[name].get(head) for head in heads)]
             for name, run in runs.runs_by_name.items()
         ]
-        columns = [TableColumn("run", "text"), TableColumn("status", "text"), *map(TableColumn, heads)]
+        columns = [*text_columns("run", "status"), *map(TableColumn, heads)]
         blocks.append(TableBlock("Run statistics", columns, rows))
     notes = [
-        f"{runs.label_with_run(name, note)}"
+        runs.label_with_run(name, note)
         for name, run in runs.runs_by_name.items()
         for note in (run.summary or {}).get("notes", [])
     ]
@@ -167,26 +164,18 @@ MANIFEST_KEYS = (
 @run_section(90)
 def provenance_section(runs: ReportRuns) -> Section:
     """Return a table of the manifests, the seconds per part of the program, and the resolved scenarios."""
-    of = [TableColumn(name, "text") for name in runs.runs_by_name]
     known = [key for key in MANIFEST_KEYS if any(run.manifest.get(key) for run in runs.runs)]
     rows = [[key, *(run.manifest.get(key) and str(run.manifest[key]) for run in runs.runs)] for key in known]
     rows.append(["folder", *(str(run.path.resolve()) for run in runs.runs)])
-    blocks: list[Block] = [TableBlock("Versions and machine", [TableColumn("of", "text"), *of], rows)]
+    blocks: list[Block] = [TableBlock("Versions and machine", text_columns("of", *runs.runs_by_name), rows)]
     seconds = [(run.summary or {}).get("seconds", {}) for run in runs.runs]
     parts = dict.fromkeys(part for own in seconds for part in own)
     if parts:
-        blocks.append(
-            TableBlock(
-                "Seconds spent",
-                [TableColumn("part", "text"), *map(TableColumn, runs.runs_by_name)],
-                [[part, *(own.get(part) for own in seconds)] for part in parts],
-            )
-        )
+        columns = [*text_columns("part"), *map(TableColumn, runs.runs_by_name)]
+        rows = [[part, *(own.get(part) for own in seconds)] for part in parts]
+        blocks.append(TableBlock("Seconds spent", columns, rows))
     for name, run in runs.runs_by_name.items():
         text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
-        blocks.append(
-            TextParagraphs(
-                [text], title=runs.label_with_run(name, "the scenario with all defaults"), fixed=True
-            )
-        )
+        title = runs.label_with_run(name, "the scenario with all defaults")
+        blocks.append(TextParagraphs([text], title=title, fixed=True))
     return Section("Provenance", blocks)

@@ -58,14 +58,9 @@ def _tiles(runs: ReportRuns, name: str, privacy: Mapping[str, Any]) -> list[Tile
         for key, words in WORDS.items()
         if privacy.get(key) is not None
     ]
+    unprotected = runs.label_with_run(name, "unprotected")
     open_ = [words for key, words in OPEN.items() if privacy.get(key)]
-    return [
-        *found,
-        *(
-            Tile(runs.label_with_run(name, "unprotected"), words, "not covered by any epsilon")
-            for words in open_
-        ),
-    ]
+    return found + [Tile(unprotected, words, "not covered by any epsilon") for words in open_]
 
 
 def _spent(runs: ReportRuns, name: str, parts: Iterable[Columns]) -> list[ChartSeries]:

@@ -18,6 +18,7 @@ from gossiprec.report import (
     TableBlock,
     TableColumn,
     TextParagraphs,
+    text_columns,
 )
 from gossiprec.report.sections import study_section
 from gossiprec.report.sources import ReportStudy
@@ -53,7 +54,7 @@ def search_section(study: ReportStudy) -> Section | None:
         blocks.append(_coordinates(complete, objective, best))
     names = [*trials[0].params]
     measures = list(dict.fromkeys(name for trial in trials for name in trial.user_attrs.get("results", {})))
-    columns = [TableColumn("trial"), TableColumn("state", "text"), *(TableColumn(n, "text") for n in names)]
+    columns = [TableColumn("trial"), *text_columns("state", *names)]
     rows = [
         [
             *(trial.number, STATES[trial.state.name]),

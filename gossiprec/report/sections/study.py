@@ -36,6 +36,7 @@ from gossiprec.report import (
     Tile,
     Tiles,
     block_or_choice,
+    text_columns,
 )
 from gossiprec.report.sections import study_section
 from gossiprec.report.sources import ReportStudy, quantity_columns, study_status, unfinished_runs
@@ -67,24 +68,17 @@ def study_overview_section(study: ReportStudy) -> Section:
         axes = [
             [name, ", ".join(format_label(label) for label in table.axis_values(name))] for name in table.axes
         ]
-        blocks.append(
-            TableBlock("What varies", [TableColumn("axis", "text"), TableColumn("values", "text")], axes)
-        )
+        blocks.append(TableBlock("What varies", text_columns("axis", "values"), axes))
     failed = [
         ["; ".join(one.get("variants", [])), one.get("problem"), study.run_link(one["run"])]
         for one in mark.get("failed", [])
     ]
     if failed:
-        blocks.append(
-            TableBlock(
-                "Failed runs",
-                [TableColumn("variant", "text"), TableColumn("problem", "text"), TableColumn("run", "link")],
-                failed,
-            )
-        )
+        columns = [*text_columns("variant", "problem"), TableColumn("run", "link")]
+        blocks.append(TableBlock("Failed runs", columns, failed))
     begun = [[study.run_link(run), standing] for run, standing in unfinished_runs(table.path).items()]
     if begun:
-        columns = [TableColumn("run", "link"), TableColumn("status", "text")]
+        columns = [TableColumn("run", "link"), *text_columns("status")]
         blocks.append(TableBlock("Unfinished runs", columns, begun))
     return Section(f"Study {mark.get('study', table.path.name)}", blocks)
 
@@ -104,14 +98,10 @@ def means_section(study: ReportStudy) -> Section | None:
         return None
     blocks: list[Block] = []
     if study.table.varying:
-        blocks.append(
-            block_or_choice(
-                "Measure",
-                {quantity.name_with_labels(): _means_chart(study, quantity) for quantity in study.charted},
-            )
-        )
-    columns = [TableColumn("measure", "text"), *(TableColumn(name, "text") for name in study.table.axes)]
-    columns += [TableColumn("seeds"), TableColumn("mean"), TableColumn("low"), TableColumn("high")]
+        charts = {quantity.name_with_labels(): _means_chart(study, quantity) for quantity in study.charted}
+        blocks.append(block_or_choice("Measure", charts))
+    columns = text_columns("measure", *study.table.axes)
+    columns += map(TableColumn, ("seeds", "mean", "low", "high"))
     means = [
         (quantity, point, seeds)
         for quantity in study.measures
@@ -147,14 +137,10 @@ def _means_chart(study: ReportStudy, quantity: Quantity) -> Chart:
     labels, place = table.axis_values(first), table.axis_index(first)
     lines: dict[str, list[tuple[float, Point, MeanEstimate]]] = {}
     for point, seeds in table.values[quantity].items():
-        name = (
-            ", ".join(f"{other} {format_label(point[table.axis_index(other)])}" for other in others)
-            or quantity.name
-        )
+        name = ", ".join(f"{other} {format_label(point[table.axis_index(other)])}" for other in others)
         at = float(point[place]) if is_numeric(labels) else float(labels.index(point[place]))
-        lines.setdefault(name, []).append(
-            (at, point, _possible(quantity, mean_with_interval(seeds.values())))
-        )
+        found = _possible(quantity, mean_with_interval(seeds.values()))
+        lines.setdefault(name or quantity.name, []).append((at, point, found))
     series = [
         _mean_line(study, name, sorted(points, key=lambda found: found[0])) for name, points in lines.items()
     ]
@@ -250,23 +236,16 @@ def pareto_section(study: ReportStudy) -> Section | None:
 def _pareto_chart(study: ReportStudy, utility: Quantity, attack: Quantity) -> Chart:
     spots, (up, down) = pareto_points(study.table, utility, attack), front_signs(utility, attack)
     best = [spot for spot in spots if spot.is_unbeaten]
-    front = ChartSeries(
-        "Pareto optimal",
-        [[s.utility.mean for s in best]],
-        [s.attack.mean for s in best],
-        faint=True,
-        mark="step",
-    )
+    x, y = [spot.utility.mean for spot in best], [spot.attack.mean for spot in best]
+    front = ChartSeries("Pareto optimal", [x], y, faint=True, mark="step")
     details = {
         study.point_text(spot.point): study.runs_table(spot.point, [utility, attack]) for spot in spots
     }
-    axes = (
-        [ChartAxis(utility.unit, percent=utility.is_share)],
-        ChartAxis(attack.unit, percent=attack.is_share),
-    )
+    x_axis, y_axis = (ChartAxis(of.unit, percent=of.is_share) for of in (utility, attack))
     return Chart(
         f"{attack.name_with_labels()} against {utility.name_with_labels()}",
-        *axes,
+        [x_axis],
+        y_axis,
         [front, _dots(study, spots, (utility, attack))],
         "dot",
         PARETO_NOTE.format(right="right" if up > 0 else "left", lower="lower" if down > 0 else "higher"),
@@ -300,7 +279,7 @@ def runs_section(study: ReportStudy) -> Section | None:
     if not table.runs:
         return None
     columns = [
-        *(TableColumn(name, "text") for name in table.axes),
+        *text_columns(*table.axes),
         TableColumn("seed"),
         TableColumn("run", "link"),
         *quantity_columns(quantities),
@@ -368,10 +347,7 @@ def findings(study: ReportStudy) -> Iterator[str]:
         means = {point: mean_with_interval(seeds.values()) for point, seeds in points.items()}
         if len(means) < 2:
             continue
-        high, low = (
-            max(means, key=lambda point: means[point].mean),
-            min(means, key=lambda point: means[point].mean),
-        )
+        high, low = (end(means, key=lambda point: means[point].mean) for end in (max, min))
         name = quantity.name_with_labels()
         if not difference(means[high].mean, means[low].mean):
             yield f"{name} is the same in all {len(means)} combinations: {_words(quantity, means[high])}."
@@ -409,18 +385,13 @@ def _differences(study: ReportStudy, quantity: Quantity) -> str:
     against = ", ".join(f"{name} {format_label(value)}" for name, value in study.table.baseline.items())
     sure = [line for line in lines if line.estimate.low > 0 or line.estimate.high < 0]
     largest = max(sure or lines, key=lambda line: abs(line.estimate.mean))
-    count = (
-        f"{len(sure)} of {len(lines)} combinations differ"
-        if len(lines) > 1
-        else "the other combination differs"
-    )
+    compared = f" Compared with {against} (same seed and other values),"
     if not sure:
-        return (
-            f" Compared with {against} (same seed and other values), no interval of a difference excludes 0."
-        )
+        return f"{compared} no interval of a difference excludes 0."
+    several = f"{len(sure)} of {len(lines)} combinations differ"
     return (
-        f" Compared with {against} (same seed and other values), {count} by an interval without 0; the largest such "
-        f"difference is {_words(quantity, largest.estimate, sign='+', unit='points')} with "
+        f"{compared} {several if len(lines) > 1 else 'the other combination differs'} by an interval without 0; the "
+        f"largest such difference is {_words(quantity, largest.estimate, sign='+', unit='points')} with "
         f"{study.point_text(largest.point)}."
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
 from gossiprec.figures.node_values import contact_curve
-from gossiprec.report import Chart, ChartAxis, ChartSeries, Section
+from gossiprec.report import Chart, ChartAxis, ChartSeries, Section, percent_axis
 from gossiprec.report.sections import run_section
 from gossiprec.report.sources import CLOCKS, ReportRuns
 from gossiprec.runs import Run
@@ -28,17 +28,12 @@ def traffic_section(runs: ReportRuns) -> Section | None:
     edges = interval_edges(max(runs.log_ends.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
     delivered, megabytes = _delivered(runs, edges)
+    lost, missed = _by_cause(runs, edges, "drop", DROP_CAUSES), _by_cause(runs, edges, "miss", MISS_CAUSES)
     charts = [
         _chart("Messages delivered", f"messages per {width}", delivered),
         _chart("Bytes delivered", f"MB per {width}", megabytes),
-        _chart(
-            "Messages lost, by cause", f"messages per {width}", _by_cause(runs, edges, "drop", DROP_CAUSES)
-        ),
-        _chart(
-            "Missed wakes by cause",
-            f"wakes per {width}",
-            _by_cause(runs, edges, "miss", MISS_CAUSES),
-        ),
+        _chart("Messages lost, by cause", f"messages per {width}", lost),
+        _chart("Missed wakes by cause", f"wakes per {width}", missed),
         _chart("Nodes online", "nodes", _online(runs, edges)),
         _exposure(runs),
     ]
@@ -131,23 +126,14 @@ def _exposure(runs: ReportRuns) -> Chart | None:
             found = contact_curve(run, n_points=POINTS_OF_EXPOSURE)
         except LogError:  # no node has met another
             continue
-        series.append(
-            ChartSeries(
-                runs.label_with_run(name, "mean over nodes"), [found.time], found.mean, found.low, found.high
-            )
-        )
+        words = runs.label_with_run(name, "mean over nodes")
+        series.append(ChartSeries(words, [found.time], found.mean, found.low, found.high))
         if np.isfinite(found.predicted).any():
-            series.append(
-                ChartSeries(
-                    runs.label_with_run(name, "predicted for uniform views"),
-                    [found.time],
-                    found.predicted,
-                    faint=True,
-                )
-            )
+            words = runs.label_with_run(name, "predicted for uniform views")
+            series.append(ChartSeries(words, [found.time], found.predicted, faint=True))
     note = (
         "A node has met another once it has received a message from it. The band covers the middle 80 % of "
         "the nodes."
     )
-    label = ChartAxis("other nodes met (%)", percent=True, zero=True)
+    label = percent_axis("other nodes met (%)")
     return Chart("Fraction of nodes met", [CLOCKS["time"]], label, series, note=note) if series else None
