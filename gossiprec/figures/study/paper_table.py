@@ -143,10 +143,12 @@ def format_table(table: StudyTable, format: str = "markdown", options: TableOpti
 
 def make_table(table: StudyTable, options: TableOptions) -> PaperTable:
     """Return the content of a table; see :func:`format_table`."""
-    where = options.where or {}
-    table = table.restrict_to(where)
-    chosen = [point for point in table.runs if _is_inside(table, point, where)]
-    table = replace(table, runs={point: table.runs[point] for point in chosen})  # also of failed runs
+    table = table.restrict_to(options.where or {})
+    runs = table.runs
+    for name, text in (options.where or {}).items():
+        place = table.axis_index(name)
+        runs = {point: own for point, own in runs.items() if format_label(point[place]) == text}
+    table = replace(table, runs=runs)  # also of failed runs
     rows, columns = _dimensions(table, options)
     quantities = _quantities(table, options.measures)
     _check_names("digits", options.digits or {}, quantities)
@@ -211,10 +213,6 @@ def _axis_values(table: StudyTable, name: str) -> list[Any]:
     """Return the values of an axis, those that only failed runs have last."""
     index = table.axis_index(name)
     return list(dict.fromkeys([*table.axis_values(name), *(point[index] for point in table.runs)]))
-
-
-def _is_inside(table: StudyTable, point: Point, where: Mapping[str, str]) -> bool:
-    return all(format_label(point[table.axis_index(name)]) == text for name, text in where.items())
 
 
 def _dimensions(table: StudyTable, options: TableOptions) -> tuple[list[str], list[str]]:
@@ -323,15 +321,12 @@ def _with_best(cells: list[list[TableCell]], *, down: bool) -> list[list[TableCe
             ]
             if len(same) > 1:
                 best[cell.quantity] = same[best_place(cell.quantity.name, same) or 0]
-        shown.append([
-            replace(cell, best=_equals_best(cell, best.get(cell.quantity, math.nan))) for cell in line
-        ])  # fmt: skip
+        wins = [
+            compare_values(c.quantity.name, c.estimate.mean, best.get(c.quantity, math.nan)) == 0
+            for c in line
+        ]  # of a measure without a known direction no value wins
+        shown.append([replace(cell, best=is_best) for cell, is_best in zip(line, wins, strict=True)])
     return [list(line) for line in zip(*shown, strict=True)] if down else shown
-
-
-def _equals_best(cell: TableCell, best: float) -> bool:
-    """Return whether a cell has the best value of its measure; never if the direction of the measure is unknown."""
-    return compare_values(cell.quantity.name, cell.estimate.mean, best) == 0
 
 
 def _scale(quantity: Quantity, options: TableOptions) -> tuple[float, str]:
@@ -362,12 +357,6 @@ def _number(cell: TableCell, options: TableOptions) -> str:
     return f"{text(found.mean)} ± {text((found.high - found.low) / 2, 2)}"
 
 
-def _marks(cell: TableCell) -> str:
-    """Return the marks of a cell: significance, and fewer seeds than runs."""
-    mark = next((mark for level, mark in MARKS if cell.p_value < level), "")
-    return mark + (FEWER if cell.estimate.n < cell.n_runs else "")
-
-
 def _notes(
     table: StudyTable,
     options: TableOptions,
@@ -387,9 +376,7 @@ def _notes(
             ranked = " Attacks are ranked by their highest report, which flatters the attack; see last_aac."
         notes.append(f"Bold: the best value for users.{ranked}")
     if baseline:
-        what = ", ".join(
-            f"{table.axis_label(name)} {format_label(value)}" for name, value in baseline.items()
-        )
+        what = ", ".join(f"{table.axis_label(name)} {format_label(of)}" for name, of in baseline.items())
         n_tests = sum(not math.isnan(cell.p_value) for cell in every)
         notes.append(
             f"* p < 0.05, ** p < 0.01 compared with {what} (paired t-test over seeds, corrected by Holm's method for "
@@ -420,36 +407,39 @@ def _missing(table: StudyTable, cells: Sequence[TableCell]) -> list[str]:
 Escape = Callable[[str], str]
 
 
-def _texts(
+def _lines(
     table: PaperTable, options: TableOptions, escape: Escape, bold: str, raised: str = "{}"
-) -> list[list[str]]:
-    """Return the cells as text; `bold` and `raised` are the forms of the best values and of marks."""
-    lines = []
-    for line in table.cells:
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield names and cells of each row as text; `bold` and `raised` are the forms of the best values and of marks."""
+    for names, line in zip(table.rows, table.cells, strict=True):
         texts = []
         for cell in line:
-            text = escape(_number(cell, options)) if cell.estimate.n else escape("–")
-            marks = _marks(cell) if cell.estimate.n else ""
-            texts.append(
-                (bold.format(text) if cell.best else text) + (raised.format(escape(marks)) if marks else "")
-            )
-        lines.append(texts)
-    return lines
+            text = escape(_number(cell, options) if cell.estimate.n else "–")
+            marks = next((mark for level, mark in MARKS if cell.p_value < level), "")
+            marks += FEWER if cell.estimate.n < cell.n_runs else ""
+            shown = raised.format(escape(marks)) if marks and cell.estimate.n else ""
+            texts.append((bold.format(text) if cell.best else text) + shown)
+        yield [*map(escape, names)], texts
+
+
+def _head_lines(table: PaperTable) -> Iterator[tuple[bool, list[str], list[tuple[str, int]]]]:
+    """Yield the lines of headings: whether it is the last, names of the rows, and headings with numbers of columns."""
+    levels = [*zip(*table.columns, strict=True)]
+    for level in levels[:-1]:
+        joined = [(label, len(list(same))) for label, same in itertools.groupby(level)]
+        yield False, [""] * len(table.row_names), joined
+    for level in levels[-1:]:
+        yield True, table.row_names, [(label, 1) for label in level]
 
 
 def _markdown(table: PaperTable, options: TableOptions) -> str:
     def escape(text: str) -> str:
         return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
 
-    heads = [
-        *map(escape, table.row_names),
-        *(escape(", ".join(column)) for column in table.columns or [("",)]),
-    ]
-    rule = ["---"] * len(table.row_names) + ["---:"] * (len(heads) - len(table.row_names))
-    body = [
-        [*map(escape, names), *texts]
-        for names, texts in zip(table.rows, _texts(table, options, escape, "**{}**"), strict=True)
-    ]
+    columns = [", ".join(column) for column in table.columns or [("",)]]
+    heads = [*map(escape, (*table.row_names, *columns))]
+    rule = ["---"] * len(table.row_names) + ["---:"] * len(columns)
+    body = [[*names, *texts] for names, texts in _lines(table, options, escape, "**{}**")]
     lines = ["| " + " | ".join(line) + " |" for line in (heads, rule, *body)]
     return "\n".join([*lines, "", *(escape(" ".join(table.notes)).splitlines())]) + "\n"
 
@@ -479,11 +469,6 @@ def _heads(labels: Sequence[str]) -> list[str]:
     return [r"\shortstack{" + r"\\".join(each) + "}" if len(each) > 1 else each[0] for each in lines]
 
 
-def _spans(labels: Sequence[str]) -> list[tuple[str, int]]:
-    """Return equal neighbours once, with their number."""
-    return [(label, len(list(same))) for label, same in itertools.groupby(labels)]
-
-
 def _latex(table: PaperTable, options: TableOptions) -> str:
     n_names, n_columns = len(table.row_names), len(table.columns)
     lines = [
@@ -493,53 +478,32 @@ def _latex(table: PaperTable, options: TableOptions) -> str:
         "\\begin{tabular}{" + "l" * n_names + "r" * n_columns + "}",
         "\\toprule",
     ]
-    levels = [*zip(*table.columns, strict=True)]
-    for number, level in enumerate(levels):
-        last = number == len(levels) - 1
-        spans = [(label, 1) for label in level] if last else _spans(level)
-        names = _heads(table.row_names) if last else [""] * n_names
-        heads = (
-            _heads(level)
-            if last
-            else [f"\\multicolumn{{{n}}}{{c}}{{{_latex_text(label)}}}" for label, n in spans]
-        )
-        lines.append(" & ".join([*names, *heads]) + r" \\")
-        if not last:
-            ends = np.cumsum([n_names, *(n for _, n in spans)])
-            lines.append(
-                "".join(f"\\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends.tolist()))
-            )
+    for is_last, names, spans in _head_lines(table):
+        if is_last:
+            heads = _heads([label for label, _ in spans])
+        else:
+            heads = [f"\\multicolumn{{{n}}}{{c}}{{{_latex_text(label)}}}" for label, n in spans]
+        lines.append(" & ".join([*_heads(names), *heads]) + r" \\")
+        if not is_last:
+            ends = np.cumsum([n_names, *(n for _, n in spans)]).tolist()
+            lines.append("".join(f"\\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends)))
     lines.append("\\midrule")
-    for labels, texts in zip(
-        table.rows,
-        _texts(table, options, _latex_text, "\\textbf{{{}}}", "\\textsuperscript{{{}}}"),
-        strict=True,
-    ):
-        lines.append(" & ".join([*map(_latex_text, labels), *texts]) + r" \\")
+    for names, texts in _lines(table, options, _latex_text, "\\textbf{{{}}}", "\\textsuperscript{{{}}}"):
+        lines.append(" & ".join([*names, *texts]) + r" \\")
     caption = _latex_text(" ".join(table.notes))
-    return (
-        "\n".join([*lines, "\\bottomrule", "\\end{tabular}", f"\\caption{{{caption}}}", "\\end{table}"])
-        + "\n"
-    )
+    lines += ["\\bottomrule", "\\end{tabular}", f"\\caption{{{caption}}}", "\\end{table}"]
+    return "\n".join(lines) + "\n"
 
 
 def _html(table: PaperTable, options: TableOptions) -> str:
-    levels = [*zip(*table.columns, strict=True)]
-    heads: list[str] = []
-    for number, level in enumerate(levels):
-        last = number == len(levels) - 1
-        names = list(table.row_names) if last else [""] * len(table.row_names)
-        spans = [(label, 1) for label in level] if last else _spans(level)
-        heads.append(
-            "".join(f"<th>{html.escape(name)}</th>" for name in names)
-            + "".join(f'<th colspan="{n}">{html.escape(label)}</th>' for label, n in spans)
-        )
+    heads = [
+        "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        + "".join(f'<th colspan="{n}">{html.escape(label)}</th>' for label, n in spans)
+        for _, names, spans in _head_lines(table)
+    ]
     body = [
-        "".join(f"<th>{html.escape(name)}</th>" for name in labels)
-        + "".join(f"<td>{text}</td>" for text in texts)
-        for labels, texts in zip(
-            table.rows, _texts(table, options, html.escape, "<b>{}</b>", "<sup>{}</sup>"), strict=True
-        )
+        "".join(f"<th>{name}</th>" for name in names) + "".join(f"<td>{text}</td>" for text in texts)
+        for names, texts in _lines(table, options, html.escape, "<b>{}</b>", "<sup>{}</sup>")
     ]
     parts = [
         "<table>",
