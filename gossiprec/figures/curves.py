@@ -137,14 +137,11 @@ def _same_scale(rows: list[CurveRow]) -> list[CurveRow]:
 def _accuracy_rows(attacks: Attacks, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
     rows = []
     for keys in group_keys(list(attacks), layout.down):
-        looks = [style.line_style(lines.index(getattr(key, layout.line))) for key in keys]
-        curves = [
-            RunCurve(_name(key, layout.line), look, attacks[key], "aac")
-            for key, look in zip(keys, looks, strict=True)
-        ]
-        faint = [
-            RunCurve("", look, attacks[key], "upper_bound") for key, look in zip(keys, looks, strict=True)
-        ]
+        curves, faint = [], []
+        for key in keys:
+            look = style.line_style(lines.index(getattr(key, layout.line)))
+            curves.append(RunCurve(_name(key, layout.line), look, attacks[key], "aac"))
+            faint.append(RunCurve("", look, attacks[key], "upper_bound"))
         random = [
             RunCurve("guessing", _RANDOM, attacks[key], "random_bound")
             for key in _one_per(keys, "community_size")
@@ -193,18 +190,15 @@ def _guess_rows(guesses: Guesses) -> list[CurveRow]:
     for (run, labels), keys in rows.items():
         words = [f"{name} {value}" for name, value in json.loads(labels).items()]
         curves = [
-            RunCurve(_guess_name(key[1]), style.line_style(place), guesses[key], "value")
+            RunCurve(
+                key[1].partition("_")[2].replace("_", " "), style.line_style(place), guesses[key], "value"
+            )
             for place, key in enumerate(keys)
         ]
         found.append(
             CurveRow(", ".join(["Guesses of items", *([run] if several else []), *words]), "guesses", curves)
         )
     return found
-
-
-def _guess_name(measure: str) -> str:
-    """Return the name of a line, such as ``tpr at 1``."""
-    return measure.partition("_")[2].replace("_", " ")
 
 
 def _utility_rows(utility: Utility, layout: PanelLayout, lines: list[object]) -> list[CurveRow]:
@@ -219,17 +213,13 @@ def _utility_rows(utility: Utility, layout: PanelLayout, lines: list[object]) ->
         references = [curve for metric in metrics for curve in _references(utility, metric, looks[metric])]
         return [CurveRow("Recommendation quality", "utility", curves + references)] if curves else []
     first = 0 if layout.line == "run" else len(lines)
+    looks_by_run = {run: style.line_style(first + place) for place, run in enumerate(runs)}
     return [
         CurveRow(
             f"Recommendation quality, {metric.upper()}",
             metric.upper(),
             [
-                RunCurve(
-                    style.short_name(run),
-                    style.line_style(first + runs.index(run)),
-                    utility[run, name],
-                    "value",
-                )
+                RunCurve(style.short_name(run), looks_by_run[run], utility[run, name], "value")
                 for run, name in own
                 if name == metric
             ]
@@ -262,20 +252,15 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: AttackSelection = EV
     LogError
         If the runs hold neither attack nor utility, or no attack that was selected.
     """
-    names = run_names(runs)
-    attacks = {
-        key: c for run, name in zip(runs, names, strict=True) for key, c in attack_curves(run, name).items()
-    }
-    utility = {
-        (name, metric): points
-        for run, name in zip(runs, names, strict=True)
-        for metric, points in ranking_metrics(run).items()
-    }
-    guesses = {
-        key: points
-        for run, name in zip(runs, names, strict=True)
-        for key, points in guess_curves(run, name, attacks, selection).items()
-    }
+    attacks: Attacks = {}
+    utility: Utility = {}
+    guesses: Guesses = {}
+    by_name = dict(zip(run_names(runs), runs, strict=True))
+    for name, run in by_name.items():
+        attacks |= attack_curves(run, name)
+        utility |= {(name, metric): points for metric, points in ranking_metrics(run).items()}
+    for name, run in by_name.items():
+        guesses |= guess_curves(run, name, attacks, selection)
     if guesses and not any(map(selection.accepts, attacks)):
         attacks = {}
     elif attacks or not utility or selection != EVERYTHING:
@@ -335,13 +320,8 @@ def _figure(rows: Sequence[CurveRow]) -> Figure:
     clocks = _clocks(rows)
     longest = max(style.text_width_in(curve.name) for row in rows for curve in row.curves)
     margins = style.Margins(top=0.25, right=0.3 + longest, between_rows=0.36)
-    figure, grid = style.panel_grid(
-        len(rows),
-        len(clocks),
-        width=style.PAGE_IN,
-        panel_height=1.35,
-        margins=margins,
-    )
+    shape = len(rows), len(clocks)
+    figure, grid = style.panel_grid(*shape, width=style.PAGE_IN, panel_height=1.35, margins=margins)
     for row, panels in zip(rows, grid, strict=True):
         for axes, clock in zip(panels, clocks, strict=True):
             _panel(axes, row, clock)

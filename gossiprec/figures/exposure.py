@@ -57,11 +57,8 @@ def _figure(shown: dict[str, ContactCurve]) -> Figure:
     ends = []
     for place, (name, found) in enumerate(zip(names, shown.values(), strict=True)):
         look = style.line_style(place)
-        ends.append(
-            _line(
-                axes, found, look, name=name, marks=[] if is_one else range(10 * place, len(found.time), 40)
-            )
-        )
+        marks = [] if is_one else range(10 * place, len(found.time), 40)
+        ends.append(_line(axes, found, look, name=name, marks=marks))
         last = float(100 * found.predicted[-1])
         if is_one and np.isfinite(last):
             ends.append(style.LineEnd(float(found.time[-1]), last, "predicted", PREDICTED))

@@ -138,12 +138,10 @@ def _relations(
                 continue
             there = ", ".join(other for other in table if other.partition("[")[0] not in QUANTITIES)
             raise LogError(f"found no measure {measure!r} in {key.run}; it has: {there}")
-        quantities = (
-            ["found"] if measure == DISTANCE else list(QUANTITIES)
-        )  # colluders have no distance to themselves
         row = [
             _relation(key, name, quantity, table[name], table.get(f"{quantity}[{label}]", {}))
-            for quantity in quantities
+            for quantity in QUANTITIES
+            if measure != DISTANCE or quantity == "found"  # colluders have no distance to themselves
         ]
         yield [relation for relation in row if len(relation.nodes)]
 
@@ -152,10 +150,8 @@ def _relation(
     key: AttackKey, measure: str, quantity: str, position: ByNode, value: ByNode
 ) -> PositionRelation:
     nodes = np.array(sorted(position.keys() & value.keys()), np.int64)
-    at = np.array([position[node] for node in nodes.tolist()])
-    return PositionRelation(
-        key, measure, quantity, nodes, at, np.array([value[node] for node in nodes.tolist()])
-    )
+    at, found = (np.array([of[node] for node in nodes.tolist()]) for of in (position, value))
+    return PositionRelation(key, measure, quantity, nodes, at, found)
 
 
 def _lines(relation: PositionRelation) -> Iterator[list[Cell]]:

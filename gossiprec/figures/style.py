@@ -158,6 +158,18 @@ def panel_grid(
     return figure, [[place(row, column) for column in range(n_columns)] for row in range(n_rows)]
 
 
+def panel_list(
+    n_panels: int, n_columns: int, *, width: float, panel_height: float, margins: Margins
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its axes, row by row; the last row of a :func:`panel_grid` may have fewer than the others."""
+    n_rows = -(-n_panels // n_columns)
+    figure, rows = panel_grid(n_rows, n_columns, width=width, panel_height=panel_height, margins=margins)
+    cells = [axes for row in rows for axes in row]
+    for axes in cells[n_panels:]:
+        axes.remove()
+    return figure, cells[:n_panels]
+
+
 def text_width_in(text: str) -> float:
     """Return the approximate width of a line of label text in inches (slightly too large)."""
     return 0.56 * LABEL_PT * POINT_IN * len(text)
@@ -256,33 +268,33 @@ class Legend:
         return max(1, min(len(self.handles), int(self.width_in / (0.55 + longest))))
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows of the legend."""
+        return -(-len(self.handles) // self.n_columns) if self.handles else 0
+
+    @property
     def height_in(self) -> float:
         """Height of the legend above the panels in inches."""
-        return 0.06 + 0.17 * -(-len(self.handles) // self.n_columns) if self.handles else 0.0
+        return 0.06 + 0.17 * self.n_rows if self.handles else 0.0
 
     def draw(self, figure: Figure, *, left: float) -> None:
         """Draw the legend, starting at this fraction of the figure's width."""
         if self.handles:
-            add_legend(figure, self.handles, left=left, ncols=self.n_columns)
+            figure.legend(
+                handles=list(self.handles),
+                loc="upper left",
+                bbox_to_anchor=(left, 1.0),
+                ncols=self.n_columns,
+                borderaxespad=0.2,
+                borderpad=0.2,
+                handlelength=2.6,
+                columnspacing=1.4,
+            )
 
 
 def wrap_axis_label(text: str, length_in: float) -> str:
     """Return a label in lines that fit along an axis."""
     return "\n".join(textwrap.wrap(text, max(8, int(length_in / text_width_in("m")))))
-
-
-def add_legend(figure: Figure, handles: Sequence[Line2D], *, left: float, ncols: int) -> None:
-    """Put one legend above all panels of a figure."""
-    figure.legend(
-        handles=list(handles),
-        loc="upper left",
-        bbox_to_anchor=(left, 1.0),
-        ncols=ncols,
-        borderaxespad=0.2,
-        borderpad=0.2,
-        handlelength=2.6,
-        columnspacing=1.4,
-    )
 
 
 def add_caption(figure: Figure, text: str) -> None:
@@ -395,21 +407,19 @@ def draw_panels(panels: Sequence[Panel], *, x: Axis, y: Axis, look: PanelLook | 
     names = [name for name in look.order or found if name in found]
     looks = {name: line_style(place) for place, name in enumerate(names)}
     n_columns = min(look.n_columns, MAX_COLUMNS, len(panels))
-    n_rows = -(-len(panels) // n_columns)
     width = COLUMN_IN if n_columns == 1 else PAGE_IN
-    per_row = max(1, int((width - Margins.left) / (0.55 + max(map(text_width_in, names)))))
-    top = 0.42 + 0.17 * -(-len(names) // per_row)
+    unused: dict[str, Any] = {"marker": ""} if look.line is plot_steps else {}
+    own = unused if look.is_joined else {"linestyle": "none", "markersize": 6}
+    handles = [Line2D([], [], label=name, **{**line.kwargs(), **own}) for name, line in looks.items()]
+    legend = Legend(handles, width - Margins.left)
     margins = Margins(between_columns=0.35)
     inches, is_upright = margins.panel_width(width, n_columns), look.is_random_upright
     headings = [panel.heading(inches, is_random_upright=is_upright) for panel in panels]
     is_named = is_upright and any(panel.guess for panel in panels)
     more = TITLE_LINE_IN * (max(heading.count("\n") for heading in headings) + is_named - 1)
-    margins = replace(margins, top=top + more, between_rows=0.95 + more)
-    figure, grid = panel_grid(n_rows, n_columns, width=width, panel_height=1.9, margins=margins)
-    places = [axes for row in grid for axes in row]
-    for axes in places[len(panels) :]:
-        axes.remove()
-    for place, (axes, panel, heading) in enumerate(zip(places, panels, headings, strict=False)):
+    margins = replace(margins, top=0.42 + 0.17 * legend.n_rows + more, between_rows=0.95 + more)
+    figure, cells = panel_list(len(panels), n_columns, width=width, panel_height=1.9, margins=margins)
+    for place, (axes, panel, heading) in enumerate(zip(cells, panels, headings, strict=True)):
         for percent in panel.random:
             mark = axes.axvline if is_upright else axes.axhline
             mark(percent, color=GREY, linewidth=0.9, linestyle=":")
@@ -421,10 +431,7 @@ def draw_panels(panels: Sequence[Panel], *, x: Axis, y: Axis, look: PanelLook | 
         if panel.guess and is_upright:
             _name_guessing(axes, panel, inches)
         look.dress(axes)
-    unused: dict[str, Any] = {"marker": ""} if look.line is plot_steps else {}
-    own = unused if look.is_joined else {"linestyle": "none", "markersize": 6}
-    handles = [Line2D([], [], label=name, **{**line.kwargs(), **own}) for name, line in looks.items()]
-    add_legend(figure, handles, left=margins.left / width, ncols=min(per_row, len(looks)))
+    legend.draw(figure, left=margins.left / width)
     return figure
 
 

@@ -148,19 +148,15 @@ def _rows(drawn: PlacedGraph) -> list[Sequence[Cell]]:
 
 def _figure(shown: Sequence[PlacedGraph]) -> Figure:
     n_columns = 2 if len(shown) == 4 else min(len(shown), 3)
-    n_rows = math.ceil(len(shown) / n_columns)
     width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
     m = style.Margins(left=0.1, right=0.1, top=0.62, bottom=0.35, between_columns=0.2, between_rows=0.7)
-    side = (width - m.left - m.right - (n_columns - 1) * m.between_columns) / n_columns
-    figure, rows = style.panel_grid(n_rows, n_columns, width=width, panel_height=side, margins=m)
-    panels = [axes for row in rows for axes in row]
+    side = m.panel_width(width, n_columns)
+    figure, panels = style.panel_list(len(shown), n_columns, width=width, panel_height=side, margins=m)
     widths = [node_width(one, side / style.POINT_IN) for one in shown]
     has_ids = min(widths) == NODE_PT[1]  # in all panels, or in none
-    for axes, one, width_pt in zip(panels, shown, widths, strict=False):
+    for axes, one, width_pt in zip(panels, shown, widths, strict=True):
         _panel(axes, one)
         _draw_nodes(axes, one, width_pt=width_pt, has_ids=has_ids)
-    for axes in panels[len(shown) :]:
-        axes.remove()
     _explain(figure)
     return figure
 

@@ -45,6 +45,7 @@ from gossiprec.figures.study.panels import (
     check_panel_count,
     draw_rows,
     estimate_rows,
+    fit_margins,
     format_counts,
     label_positions,
     legend_handles,
@@ -74,8 +75,10 @@ NARROW = 0.015
 def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     """Return the table of the figure, and the function that draws it."""
     x, *others = select_axes(table, choice, needs=1, by_measure=True)
-    if choice.x is None and choice.by is None and others and _runs_along(table, others[0], rather_than=x):
-        x, others = others[0], [x]
+    if choice.x is None and choice.by is None and others:  # lines run along numbers rather than words
+        numeric = {name: is_numeric(table.axis_values(name)) for name in (x, others[0])}
+        if numeric[others[0]] and not numeric[x]:
+            x, others = others[0], [x]
     quantities = requested_quantities(table, choice)
     varying = table.varying_among(point for quantity in quantities for point in table.values[quantity])
     by = [] if choice.by == MEASURE else [name for name in others if name in varying]
@@ -88,21 +91,13 @@ def lines(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     return *estimate_rows(table, panels), lambda: _figure(table, parts, x)
 
 
-def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
-    """Return whether the first axis is numeric and the second is not, so that lines run along the first."""
-    return is_numeric(table.axis_values(name)) and not is_numeric(table.axis_values(rather_than))
-
-
 def _figure(table: StudyTable, parts: Sequence[SeriesPanel], x: str) -> Figure:
     labels = [
         label for label in table.axis_values(x) if any(label in s.points for p in parts for s in p.series)
     ]
     counts = [estimate.n for part in parts for estimate in part.estimates]
-    about = (
-        " What guessing finds varies, so values are multiples of it."
-        if any(TIMES in p.unit for p in parts)
-        else ""
-    )
+    of_guessing = any(TIMES in part.unit for part in parts)
+    about = " What guessing finds varies, so values are multiples of it." if of_guessing else ""
     if not is_numeric(labels):
         rows = RowLabels({label: format_label(label) for label in labels}, table.axis_label(x))
         caption = describe_intervals(counts, "Points are means over seeds, and bars are") + about
@@ -134,21 +129,12 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
     legend = style.Legend(handles, width - base.left)
     inches = base.panel_width(width, n_columns)
     titles = [panel_title(part, scales[part.unit], inches) for part in parts]
-    extra = style.TITLE_LINE_IN * max(title.count("\n") for title in titles)
     x = style.wrap_axis_label(x, inches + 0.2)
-    below = style.TITLE_LINE_IN * x.count("\n")
-    margins = replace(
-        base,
-        top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
-        bottom=0.45 + below + style.caption_height(caption, width),
-        between_rows=0.78 + extra + below,
+    margins = fit_margins(base, titles, [x], legend, style.caption_height(caption, width))
+    figure, cells = style.panel_list(
+        len(parts), n_columns, width=width, panel_height=PANEL_IN, margins=margins
     )
-    n_rows = -(-len(parts) // n_columns)
-    figure, grid = style.panel_grid(n_rows, n_columns, width=width, panel_height=PANEL_IN, margins=margins)
-    cells = [axes for row in grid for axes in row]
-    for axes in cells[len(parts) :]:
-        axes.remove()
-    for axes, part, title in zip(cells, parts, titles, strict=False):
+    for axes, part, title in zip(cells, parts, titles, strict=True):
         scale_x(axes, labels, x)
         _panel(axes, part, looks)
         if part.unit in logarithmic:
@@ -164,9 +150,8 @@ def _over_numbers(parts: Sequence[SeriesPanel], labels: Sequence[Label], x: str,
 
 def _height(band: MeanEstimate, scale: tuple[float, float], *, is_log: bool) -> float:
     """Return the height of a band as a fraction of its axis."""
-    low, high, bottom, top = (
-        map(_log, (band.low, band.high, *scale)) if is_log else (band.low, band.high, *scale)
-    )
+    ends = [band.low, band.high, *scale]
+    low, high, bottom, top = map(_log, ends) if is_log else ends
     return (high - low) / (top - bottom)
 
 
@@ -283,18 +268,17 @@ def _heat_panel(
     columns, lines, estimates = table.axis_values(x), table.axis_values(by), panel.picture_estimates()
     means = np.full((len(lines), len(columns)), np.nan)
     for point, found in estimates.items():
-        means[lines.index(point[table.axis_index(by)]), columns.index(point[table.axis_index(x)])] = (
-            found.mean
-        )
+        line, column = point[table.axis_index(by)], point[table.axis_index(x)]
+        means[lines.index(line), columns.index(column)] = found.mean
     low, high = scale
     axes.imshow(
         np.ma.masked_invalid(means), cmap="cividis", vmin=low, vmax=high, aspect="auto", origin="lower"
     )
-    for (line, column), mean in np.ndenumerate(means):
+    for (row, place), mean in np.ndenumerate(means):
         bright = (mean - low) / ((high - low) or 1.0) > DARK
         text = "–" if np.isnan(mean) else _number(mean, high)
         color = "black" if bright or np.isnan(mean) else "white"
-        axes.text(column, line, text, ha="center", va="center", color=color)
+        axes.text(place, row, text, ha="center", va="center", color=color)
     axes.grid(False)
     axes.set_xticks(range(len(columns)), [style.short_name(format_label(label)) for label in columns])
     axes.set_yticks(range(len(lines)), [style.short_name(format_label(label)) for label in lines])
@@ -341,7 +325,8 @@ class PairedDifference:
 def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
     """Return the table of the figure, and the function that draws it."""
     if choice.to:
-        table = replace(table, baseline=_baseline(table, choice.to))
+        baseline = {name: table.find_axis_value(name, text) for name, text in choice.to.items()}
+        table = replace(table, baseline=baseline)
     if not table.baseline:
         raise LogError(
             f"the study in {table.path} has no baseline; write `baseline: {{AXIS: VALUE}}` into the study "
@@ -363,11 +348,6 @@ def paired_differences(table: StudyTable, choice: StudyFigureOptions) -> Drawing
     return header, rows, lambda: _paired_figure(table, found)
 
 
-def _baseline(table: StudyTable, to: Mapping[str, str]) -> dict[str, Label]:
-    """Return the baseline's values of axes, given as text."""
-    return {name: table.find_axis_value(name, text) for name, text in to.items()}
-
-
 def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[PairedDifference]:
     """Return the difference of each combination that shares seeds with the baseline."""
     points, levels = table.values[quantity], collect_levels(table, quantity)
@@ -387,23 +367,16 @@ def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[Paire
 def _paired_figure(table: StudyTable, found: dict[Quantity, list[PairedDifference]]) -> Figure:
     drawn = list(dict.fromkeys(d.point for lines in found.values() for d in lines))
     parts = [_part(table, quantity, lines) for quantity, lines in found.items()]
-    return draw_rows(
-        parts,
-        _rows(table, drawn),
-        shared_limits(parts, with_zero=True),
-        _caption(table, found, drawn),
-        tint=_tint,
-    )
+    scales, caption = shared_limits(parts, with_zero=True), _caption(table, found, drawn)
+    return draw_rows(parts, _rows(table, drawn), scales, caption, tint=_tint)
 
 
 def _rows(table: StudyTable, drawn: Sequence[Point]) -> RowLabels:
     """Return the labels of the lines: only values if all belong to one axis, which is then named next to them."""
     axes = table.varying_among(drawn)
     if len(axes) == 1:
-        return RowLabels(
-            {point: format_label(point[table.axis_index(axes[0])]) for point in drawn},
-            table.axis_label(axes[0]),
-        )
+        place = table.axis_index(axes[0])
+        return RowLabels({point: format_label(point[place]) for point in drawn}, table.axis_label(axes[0]))
     names = table.name_points(drawn)
     return RowLabels({point: names.of[point] for point in drawn}, names.axes)
 

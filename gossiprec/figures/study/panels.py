@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -249,16 +249,6 @@ def format_counts(axis: Axis, highest: float, unit: str) -> None:
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def axis_limits(estimates: Iterable[MeanEstimate], *, with_zero: bool = False) -> tuple[float, float]:
-    """Return the ends of an axis that holds these estimates and their intervals with a margin, optionally with zero."""
-    ends = [value for e in estimates for value in (e.low, e.mean, e.high)]
-    low, high = np.nanmin(ends), np.nanmax(ends)
-    if with_zero:
-        low, high = min(low, 0.0), max(high, 0.0)
-    margin = 0.06 * (high - low) or 0.5
-    return float(max(low - margin, 0.0) if low >= 0 and not with_zero else low - margin), float(high + margin)
-
-
 WHOLE = 102.0
 """Top of a scale that shows the full 100 %."""
 FAR = 4.0
@@ -412,7 +402,12 @@ def shared_limits(parts: Sequence[SeriesPanel], *, with_zero: bool = False) -> d
     for unit in dict.fromkeys(part.unit for part in parts):
         mine = [part for part in parts if part.unit == unit]
         estimates = [e for part in mine for e in part.estimates]
-        low, high = axis_limits(estimates, with_zero=with_zero)
+        ends = [value for e in estimates for value in (e.low, e.mean, e.high)]
+        low, high = float(np.nanmin(ends)), float(np.nanmax(ends))
+        if with_zero:
+            low, high = min(low, 0.0), max(high, 0.0)
+        margin = 0.06 * (high - low) or 0.5
+        low, high = low - margin if low < 0 or with_zero else max(low - margin, 0.0), high + margin
         reach = (1.0 if with_zero else FAR) * max(abs(low), abs(high))  # a level must not squeeze differences
         levels = [
             value
@@ -563,80 +558,47 @@ def draw_rows(
     tint : callable, optional
         Chooses the look of each point; a line at zero is then drawn. Without it, series have colours.
     """
-    names = [style.short_name(name) for name in rows.names.values()]
-    looks = series_styles(parts)
-    page = _row_page(parts, rows, scales, caption, looks)
-    height = _row_height(parts, names)
-    n_lines = -(-len(parts) // page.n_columns)
-    figure, grid = style.panel_grid(
-        n_lines, page.n_columns, width=page.width, panel_height=height, margins=page.margins
-    )
-    cells = [axes for row in grid for axes in row]
-    for axes in cells[len(parts) :]:
-        axes.remove()
-    positions = {row: float(position) for position, row in enumerate(rows.names)}
+    names, looks = [style.short_name(name) for name in rows.names.values()], series_styles(parts)
+    n_series = max(len(part.series) for part in parts)
+    height = max(0.6, (ROW_IN + LINE_IN * (n_series - 1)) * (len(names) + 0.4))
     axis = style.wrap_axis_label(rows.axis, height)
-    for number, (axes, part) in enumerate(zip(cells, parts, strict=False)):
+    left = (0.45 if rows.axis else 0.2) + style.TITLE_LINE_IN * axis.count("\n")
+    base = style.Margins(left + max(map(style.text_width_in, names)), right=0.2, between_columns=0.3)
+    n_columns = _columns(base, len(parts))
+    width = style.PAGE_IN if n_columns > 1 else min(style.PAGE_IN, base.left + WIDE_IN + base.right)
+    inches = base.panel_width(width, n_columns)
+    titles = [panel_title(part, scales[part.unit], inches) for part in parts]
+    units = [style.wrap_axis_label(part.unit, inches + 0.2) for part in parts]
+    legend = style.Legend(legend_handles(parts, looks, in_rows=True, scales=scales), width - 0.2)
+    margins = fit_margins(base, titles, units, legend, style.caption_height(caption, width))
+    figure, cells = style.panel_list(len(parts), n_columns, width=width, panel_height=height, margins=margins)
+    positions = {row: float(position) for position, row in enumerate(rows.names)}
+    for number, (axes, part) in enumerate(zip(cells, parts, strict=True)):
         _panel(axes, part, positions, looks, tint)
         axes.set_xlim(*scales[part.unit])
         axes.set_ylim(len(names) - 0.4, -0.6)
-        is_first = number % page.n_columns == 0  # row names appear once per line of panels
+        is_first = number % n_columns == 0  # row names appear once per line of panels
         axes.set_yticks(range(len(names)), names if is_first else [""] * len(names))
         axes.set_ylabel(axis if is_first else "")
-        axes.set_xlabel(page.units[number])
+        axes.set_xlabel(units[number])
         format_counts(axes.xaxis, scales[part.unit][1], part.unit)
-        axes.set_title(page.titles[number], pad=5)
-    page.legend.draw(figure, left=0.1 / page.width)
+        axes.set_title(titles[number], pad=5)
+    legend.draw(figure, left=0.1 / width)
     style.add_caption(figure, caption)
     return figure
 
 
-def _row_height(parts: Sequence[SeriesPanel], names: Sequence[str]) -> float:
-    """Return the height of a panel in inches."""
-    n_series = max(len(part.series) for part in parts)
-    return max(0.6, (ROW_IN + LINE_IN * (n_series - 1)) * (len(names) + 0.4))
-
-
-class _RowPage(NamedTuple):
-    """The layout of a figure over rows: columns, width and margins in inches, wrapped texts, and the legend."""
-
-    n_columns: int
-    width: float
-    margins: style.Margins
-    titles: list[str]
-    units: list[str]
-    legend: style.Legend
-
-
-def _row_page(
-    parts: Sequence[SeriesPanel],
-    rows: RowLabels,
-    scales: Mapping[str, tuple[float, float]],
-    caption: str,
-    looks: Mapping[str, style.LineStyle],
-) -> _RowPage:
-    """Return the layout that fits the names of rows, the titles, the legend and the caption."""
-    names = [style.short_name(name) for name in rows.names.values()]
-    height = _row_height(parts, names)
-    lines = style.wrap_axis_label(rows.axis, height).count("\n")
-    left = (0.45 if rows.axis else 0.2) + style.TITLE_LINE_IN * lines + max(map(style.text_width_in, names))
-    base = style.Margins(left=left, right=0.2, between_columns=0.3)
-    n_columns = _columns(base, len(parts))
-    width = style.PAGE_IN if n_columns > 1 else min(style.PAGE_IN, left + WIDE_IN + base.right)
-    inches = base.panel_width(width, n_columns)
-    titles = [panel_title(part, scales[part.unit], inches) for part in parts]
-    units = [style.wrap_axis_label(part.unit, inches + 0.2) for part in parts]
-    extra, below = (style.TITLE_LINE_IN * max(t.count("\n") for t in texts) for texts in (titles, units))
-    legend = style.Legend(legend_handles(parts, looks, in_rows=True, scales=scales), width - 0.2)
-    margins = style.Margins(
-        left=left,
-        right=base.right,
+def fit_margins(
+    base: style.Margins, titles: Sequence[str], labels: Sequence[str], legend: style.Legend, caption_in: float
+) -> style.Margins:
+    """Return margins with room for the lines of titles and of labels below panels, the legend and the caption."""
+    extra, below = (style.TITLE_LINE_IN * max(t.count("\n") for t in texts) for texts in (titles, labels))
+    return replace(
+        base,
         top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
-        bottom=0.45 + below + style.caption_height(caption, width),
-        between_columns=base.between_columns,
+        bottom=0.45 + below + caption_in,
         between_rows=0.78 + extra + below,
     )
-    return _RowPage(n_columns, width, margins, titles, units, legend)
 
 
 def _columns(margins: style.Margins, n_panels: int) -> int:

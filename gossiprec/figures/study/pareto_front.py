@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -74,14 +75,9 @@ def pareto_front(table: StudyTable, choice: StudyFigureOptions) -> Drawing:
             u, a = spot.utility, spot.attack
             about = [*attack.cells(), *label_cells(spot.point), utility.name, a.n]
             rows.append([*about, u.mean, u.low, u.high, a.mean, a.low, a.high, int(spot.is_unbeaten)])
-    by = choice.by if choice.by is not None else _default_axis(table)
-    return header, rows, lambda: _figure(table, utility, found, by)
-
-
-def _default_axis(table: StudyTable) -> str | None:
-    """Return the default axis for colours: the first with few enough values."""
     few = (name for name in table.varying if len(table.axis_values(name)) <= MOST_COLOURS)
-    return next(few, None)
+    by = choice.by if choice.by is not None else next(few, None)
+    return header, rows, lambda: _figure(table, utility, found, by)
 
 
 def utility_quantity(table: StudyTable, name: str | None = None) -> Quantity:
@@ -111,11 +107,7 @@ def pareto_points(table: StudyTable, utility: Quantity, attack: Quantity) -> lis
             f"no combination has both {utility.name_with_labels()} and {attack.name_with_labels()}"
         )
     estimates = [
-        (
-            mean_with_interval(table.values[utility][point].values()),
-            mean_with_interval(table.values[attack][point].values()),
-        )
-        for point in both
+        [mean_with_interval(table.values[of][point].values()) for of in (utility, attack)] for point in both
     ]
     up, down = front_signs(utility, attack)
     best = is_pareto_optimal([
@@ -181,10 +173,8 @@ def _caption(table: StudyTable, found: dict[Quantity, list[ParetoPoint]], names:
     text += describe_intervals((s.attack.n for spots in found.values() for s in spots), "Bars are")
     text += f" Names are values of {names.axes}." if names.axes else ""
     if any(_reaches_bound(table, attack, spot) for attack, spots in found.items() for spot in spots):
-        text += (
-            " An attack on its upper bound finds every member of the community that it has met; a bound that"
-        )
-        text += " is not drawn is above the axis."
+        text += " An attack on its upper bound finds every member of the community that it has met; a bound"
+        text += " that is not drawn is above the axis."
     left = max(len(spots) for spots in found.values()) - MOST_NAMED
     return text + (f" The csv file names {left} more points." if left > 0 else "")
 
@@ -255,14 +245,8 @@ def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[Par
             axes.axhline(heights[0], color=style.GREY, linewidth=1.0, linestyle=":", zorder=0)
             _name_level(axes, level.short, heights[0], spots)
         else:
-            axes.plot(
-                *zip(*seen, strict=True),
-                "_",
-                color=style.GREY,
-                markersize=14,
-                markeredgewidth=1.3,
-                zorder=1.5,
-            )
+            look: dict[str, Any] = {"color": style.GREY, "markersize": 14, "markeredgewidth": 1.3}
+            axes.plot(*zip(*seen, strict=True), "_", zorder=1.5, **look)
             descriptions.append(f"grey dashes: {level.short}")
     return descriptions
 
