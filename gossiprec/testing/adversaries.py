@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,16 @@ from gossiprec.adversaries.attacks.adversary import Adversary
 from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.base.arrays import F32
 from gossiprec.compute.messages import MessagePayload, PushContext
-from gossiprec.data.split import Split
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.poisoners import known_about_users, poisoner_context
 from gossiprec.emulation.progress import NullProgress, Status
-from gossiprec.models import MODELS, Layout, Model
 from gossiprec.rules.aggregators import ModelDelta
 from gossiprec.runs import Run
-from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import (
     FEDERATED,
     GOSSIP,
     UPDATES,
+    PluginCase,
     check_claims,
     check_some_run_accepts,
     check_threads,
@@ -168,29 +164,10 @@ PUSHES = [(8, 0), (8, 1), (9, 0), (10, 2)]
 NEGATIVES = 2
 
 
-@dataclass(frozen=True)
-class PoisonerCase:
+class PoisonerCase(PluginCase):
     """A poisoner with its options, and a run without it."""
 
-    name: str
     kind: type[Poisoner]
-    options: Mapping[str, Any]
-    run: Mapping[str, Any]
-
-    @cached_property
-    def split(self) -> Split:
-        """The run's data."""
-        return load_data(load_scenario(self.run))
-
-    @cached_property
-    def model(self) -> Model:
-        """The model to poison."""
-        return MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The layout of its versions."""
-        return self.model.layout(self.split.n_items)
 
     def made(self) -> Poisoner:
         """Return a new poisoner."""

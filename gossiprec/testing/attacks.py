@@ -7,7 +7,7 @@ import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.runs import Run
 from gossiprec.scenario import Scenario
-from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, ours, refuse_reach
+from gossiprec.testing.blinding import AccessMonitor, RecordedAttack, refuse_reach, treated
 from gossiprec.testing.tiny_runs import CITY, PROTOCOLS, UPDATES, WITHHELD, attribute_tables, tiny_scenario
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
@@ -130,10 +130,7 @@ def check_attack(
         a measure is missing; or if it ranks no user and reports no finding in any run, so that nothing was checked.
     """
     observer, played = {"name": name, **(options or {})}, _PlayedRuns(every_executor)
-    tables: AbstractContextManager[dict[str, Any]] = nullcontext({})
-    if ATTACKS[name].needs_features:
-        tables = attribute_tables()
-    with tables as attributes:
+    with attribute_tables(needed=ATTACKS[name].needs_features) as attributes:
         for run_name, protocol in RUNS.items():
             run = tiny_scenario(
                 dataset={**CITY, **attributes},
@@ -212,7 +209,9 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
         _check_accomplice(run, seen.meter.rankings)
     if further:
         _check_reports(run, seen)
-        _check_copies(run, seen)
+        if is_foreign_class(_kind(run)):
+            given = _outcome(run, AccessMonitor(blind=False), copies=True)
+            _check_equal(seen, given, "differs if it is given copies, as attacks from outside gossiprec are")
         if seen.meter.own_nodes:  # if none of its nodes observes, it is shown nothing
             refuse_reach(run, _kind(run), "observe")
     return seen
@@ -220,15 +219,6 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
 
 def _kind(run: Mapping[str, Any]) -> type:
     return ATTACKS[run["observers"][0]["name"]]
-
-
-def _check_copies(run: Mapping[str, Any], seen: _Outcome) -> None:
-    """Raise if an attack from outside gossiprec has other results on the copies that it is given in a run."""
-    if not is_foreign_class(_kind(run)):
-        return
-    given = _outcome(run, AccessMonitor(blind=False), copies=True)
-    differs = "differs if it is given copies, as attacks from outside gossiprec are"
-    _check_equal(seen, given, differs)
 
 
 def _check_equal(expected: _Outcome, found: _Outcome, differs: str) -> None:
@@ -273,7 +263,7 @@ def _outcome(run: Mapping[str, Any], monitor: AccessMonitor, *, copies: bool = F
         monitor.split = load_data(wanted)
         return monitor.split
 
-    shared = nullcontext() if copies else ours(_kind(run))
+    shared = nullcontext() if copies else treated(_kind(run), as_ours=True)
     with tempfile.TemporaryDirectory() as folder, monitor.installed(), shared:
         try:
             done = simulate(run, out=Path(folder) / "run", load_data=load)
@@ -287,8 +277,7 @@ def _outcome(run: Mapping[str, Any], monitor: AccessMonitor, *, copies: bool = F
 
 
 N_USERS, N_OWN = 12, 8
-TIED_TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
-IDLE = {**TIED_TRAINING, "learning_rate": 1e-30}
+IDLE = {**TRAINING, "learning_rate": 1e-30}
 ROUNDING = 1e-9
 
 
@@ -324,7 +313,7 @@ def check_ties(
         If an adversary finds more than a guess does, or less although it has met all users; or if nothing was ranked
         in any run, so that nothing was checked.
     """
-    cases = [(model or {"name": "gmf"}, TIED_TRAINING, False)]
+    cases = [(model or {"name": "gmf"}, TRAINING, False)]
     if knows_nothing is not None:
         cases.append((knows_nothing, IDLE, True))
     found, refused = 0, []

@@ -346,12 +346,6 @@ def _content(cell: Any) -> Any:
         return None
 
 
-def _arrays(root: Any, name: str) -> list[tuple[Path, np.ndarray[Any, Any]]]:
-    return [
-        (way, thing) for way, thing in reachable(root, name) if isinstance(thing, np.ndarray) and thing.size
-    ]
-
-
 class Watch:
     """The data of a run, and the paths by which plug-in code has reached them.
 
@@ -400,9 +394,10 @@ class Watch:
 def _own_arrays(thing: Any, name: str) -> list[tuple[Path, np.ndarray[Any, Any]]]:
     """Return the arrays that an object of a run holds; models' constants are public."""
     return [
-        (way, array)
-        for way, array in _arrays(thing, name)
-        if ".model." not in way and ".constants" not in way and "._threads" not in way
+        (way, part)
+        for way, part in reachable(thing, name)
+        if isinstance(part, np.ndarray) and part.size
+        if not any(word in way for word in (".model.", ".constants", "._threads"))
     ]
 
 
@@ -425,20 +420,10 @@ def looked_at(kind: type, method: str, watch: Watch) -> Iterator[None]:
 
 
 @contextmanager
-def foreign(*kinds: type) -> Iterator[None]:
-    """Treat some classes as classes from outside gossiprec until the body ends."""
+def treated(kind: type, *, as_ours: bool) -> Iterator[None]:
+    """Treat a class as one of gossiprec, which sees the arrays of a run, or as a foreign one, which gets copies."""
     known = isolation._is_ours
-
-    with patch.object(isolation, "_is_ours", lambda kind: kind not in kinds and known(kind)):
-        yield
-
-
-@contextmanager
-def ours(*kinds: type) -> Iterator[None]:
-    """Treat some classes as gossiprec's own, which share arrays with the run, until the body ends."""
-    known = isolation._is_ours
-
-    with patch.object(isolation, "_is_ours", lambda kind: kind in kinds or known(kind)):
+    with patch.object(isolation, "_is_ours", lambda other: as_ours if other is kind else known(other)):
         yield
 
 
@@ -459,7 +444,7 @@ def refuse_reach(run: Mapping[str, Any], kind: type, method: str) -> None:
     ScenarioError
         If the run refuses the class.
     """
-    with foreign(kind):
+    with treated(kind, as_ours=False):
         prepared = prepare(load_scenario({**run, "executor": {"name": "reference", "threads": 1}}))
         watch = Watch(prepared)
         with looked_at(kind, method, watch), _programs_protected(watch):

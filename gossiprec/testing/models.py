@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -62,9 +61,7 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         If two blocks have the same name.
     """
     about = f"the model {model_class.__name__}"
-    attributes: AbstractContextManager[dict[str, Any]] = nullcontext({})
-    if model_class.needs_features:
-        attributes = attribute_tables()
+    attributes = attribute_tables(needed=model_class.needs_features)
     with registered_as(MODELS, model_class) as name, attributes as tables_of_data:
         protocol = CENTRAL if model_class.needs_graph else GOSSIP
         run = tiny_scenario(

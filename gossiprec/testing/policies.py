@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -21,15 +19,13 @@ from gossiprec.compute.messages import (
     PushContext,
     Transform,
 )
-from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy, PrivacySpent
-from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.models import MODELS, BlockRole, Layout
-from gossiprec.scenario import load_scenario
+from gossiprec.models import BlockRole
 from gossiprec.testing.blinding import refuse_reach_in_runs
 from gossiprec.testing.tiny_runs import (
     PROTOCOLS,
     UPDATES,
+    PluginCase,
     check_claims,
     check_threads,
     registered_as,
@@ -52,25 +48,10 @@ NODES = [0, 3, 4]
 """The nodes that use the policy."""
 
 
-@dataclass(frozen=True)
-class PolicyCase:
+class PolicyCase(PluginCase):
     """A policy with its options, and a run without it."""
 
-    name: str
     kind: type[Policy]
-    options: Mapping[str, Any]
-    run: Mapping[str, Any]
-
-    @cached_property
-    def split(self) -> Split:
-        """The run's data."""
-        return load_data(load_scenario(self.run))
-
-    @cached_property
-    def layout(self) -> Layout:
-        """The layout of the model's rows."""
-        model = MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
-        return model.bind_to_data(self.split.training_data()).layout(self.split.n_items)
 
     def runs(self, protocols: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the run with the policy and each of some protocols."""

@@ -146,12 +146,9 @@ def the_order_of_arrival_does_not_matter(make: Make) -> None:
     """Return the same model whatever the order of arrival."""
     for seed, case in enumerate(_cases()):
         order, inbox = np.random.default_rng(seed).permutation(len(case.inbox)), case.inbox
-        other = replace(
-            case, inbox=replace(inbox, row_index=inbox.row_index[order], weights=inbox.weights[order])
-        )
-        np.testing.assert_allclose(
-            other.aggregated(make()), case.aggregated(make()), rtol=1e-4, atol=1e-5, err_msg=str(case)
-        )
+        shuffled = replace(inbox, row_index=inbox.row_index[order], weights=inbox.weights[order])
+        found, expected = replace(case, inbox=shuffled).aggregated(make()), case.aggregated(make())
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=str(case))
 
 
 def the_result_is_in_the_range_of_the_models(make: Make) -> None:
@@ -262,23 +259,21 @@ def sums_give_the_same_model(make: Make) -> None:
             touched[:, :-1] = np.arange(n)[:, None] % 2 == np.arange(columns - 1) % 2
         total = np.where(touched, case.models.astype(np.float64) - case.own, 0.0).sum(axis=0)
         sums = RoundSums(total, float(n), touched.sum(axis=0).astype(np.float64))
-        np.testing.assert_allclose(
-            make().reduce_sums(case.own, sums),
-            case.aggregated(make()),
-            rtol=1e-4,
-            atol=1e-5,
-            err_msg=str(case),
-        )
+        found, expected = make().reduce_sums(case.own, sums), case.aggregated(make())
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=str(case))
 
 
 def its_inputs_give_no_access_to_the_run(rule: tuple[type[Aggregator], dict[str, Any]]) -> None:
     """Get inputs from which no data of the run can be reached, for example through a view of another array."""
-    cls, section = rule
+    _refuse_reach(*rule, key="merge", method="reduce")
+
+
+def _refuse_reach(cls: type, section: dict[str, Any], *, key: str, method: str) -> None:
     runs = {
-        name: tiny_scenario(protocol={**protocol, "merge": section})
+        name: tiny_scenario(protocol={**protocol, key: section})
         for name, protocol in {"models": FEDERATED, "updates": UPDATES}.items()
     }
-    refuse_reach_in_runs(runs, cls, "reduce")
+    refuse_reach_in_runs(runs, cls, method)
 
 
 N_CLIENTS, SEED = 4, 1
@@ -382,12 +377,7 @@ def answers_that_agree_are_followed(make_server: MakeServer) -> None:
 
 def inputs_of_a_server_give_no_access_to_the_run(named: tuple[type[Server], dict[str, Any]]) -> None:
     """Get inputs from which no data of the run can be reached, for example through a view of another array."""
-    cls, section = named
-    runs = {
-        name: tiny_scenario(protocol={**protocol, "server": section})
-        for name, protocol in {"models": FEDERATED, "updates": UPDATES}.items()
-    }
-    refuse_reach_in_runs(runs, cls, "round")
+    _refuse_reach(*named, key="server", method="round")
 
 
 TEXTS = ("the red house drama", "the blue house", "", "night train crime", "red night drama", "a b c")
@@ -411,11 +401,11 @@ def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | 
         If a claim does not hold; the message lists all of them.
     """
     chosen = similarity.Options.model_validate(options or {})
-    check_claims(
-        f"the similarity {similarity.__name__}",
-        __name__,
-        make_similarity=lambda: similarity(chosen).fit(tiny_split().training_data(), seed=SPLIT_SEED),
-    )
+
+    def make() -> Similarity:
+        return similarity(chosen).fit(tiny_split().training_data(), seed=SPLIT_SEED)
+
+    check_claims(f"the similarity {similarity.__name__}", __name__, make_similarity=make)
 
 
 def tiny_split() -> Split:

@@ -171,7 +171,8 @@ class NaiveInterpreter:
                     self.values[node] = merge_once(share, self.values[node], self._held[node])
                     self.received[node].append((self._pushed[node], *self._held[node]))
             elif node in self._inboxes:
-                self._collect(op, node, sender, model, factor)
+                if self._keep(op, node, sender, factor) < 1.0:
+                    self._inboxes[node].append((model, factor * self._weights[sender]))
             else:
                 self.values[node] = merge_once(self._keep(op, node, sender, factor), self.values[node], model)
 
@@ -182,10 +183,6 @@ class NaiveInterpreter:
             self._bases[node] = None
             self._pushes[node] += 1
         return value
-
-    def _collect(self, op: Op, node: int, sender: int, model: F64, factor: float) -> None:
-        if self._keep(op, node, sender, factor) < 1.0:
-            self._inboxes[node].append((model, factor * self._weights[sender]))
 
     def _read(self, node: int) -> None:
         if node in self._inboxes:

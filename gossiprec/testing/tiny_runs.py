@@ -6,6 +6,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FunctionType
@@ -17,7 +19,10 @@ from gossiprec.base.arrays import F64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import Registry
 from gossiprec.compute.store.update_store import UpdateStore
+from gossiprec.data.split import Split
 from gossiprec.emulation import PreparedRun, prepare
+from gossiprec.emulation.assembly.data_loading import load_data
+from gossiprec.models import MODELS, Layout, Model
 from gossiprec.scenario import load_scenario
 
 T = TypeVar("T")
@@ -156,9 +161,38 @@ def check_threads(runs: Mapping[str, Mapping[str, Any]]) -> None:
     check_some_run_accepts(runs, play)
 
 
+@dataclass(frozen=True)
+class PluginCase:
+    """A part under its registered name, with its options, and a run without it."""
+
+    name: str
+    kind: Any
+    options: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+    @cached_property
+    def split(self) -> Split:
+        """The run's data."""
+        return load_data(load_scenario(self.run))
+
+    @cached_property
+    def model(self) -> Model:
+        """The run's model, which knows the training data."""
+        model = MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
+        return model.bind_to_data(self.split.training_data())
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The layout of the model's rows."""
+        return self.model.layout(self.split.n_items)
+
+
 @contextmanager
-def attribute_tables() -> Iterator[dict[str, Any]]:
+def attribute_tables(*, needed: bool) -> Iterator[dict[str, Any]]:
     """Yield options of a data set for tables of attributes of :data:`CITY`, which exist until the body ends."""
+    if not needed:
+        yield {}
+        return
     users = [f"{n},{'fm'[n % 2]},{('writer', 'nurse', 'cook')[n % 3]},{20 + n}" for n in range(CITY_USERS)]
     items = [f"{n},{('drama', 'war|drama', 'comedy', 'war')[n % 4]}" for n in range(CITY_ITEMS)]
     with TemporaryDirectory() as folder:

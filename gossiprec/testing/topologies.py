@@ -9,7 +9,7 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -23,7 +23,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.network.graphs import GraphFamily
 from gossiprec.network.overlay import ExchangedViews, ExchangeOptions, OverlayContext, UserProfiles
-from gossiprec.network.sessions import SessionFormat
+from gossiprec.network.sessions import Recording, SessionFormat
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.clock import TimeUnit
 from gossiprec.scenario import load_scenario
@@ -254,6 +254,10 @@ class SessionFormatCase:
     format: SessionFormat
     path: Path
 
+    def read(self) -> list[Recording]:
+        """Return the recordings of the file."""
+        return list(self.format.recordings(FileSource(self.path)))
+
 
 def check_session_format(
     format: type[SessionFormat], path: str | os.PathLike[str], options: Mapping[str, Any] | None = None
@@ -275,9 +279,8 @@ def check_session_format(
         If a claim does not hold; the message lists all of them.
     """
     made = format(format.Options.model_validate(options or {}))
-    check_claims(
-        f"the session format {format.__name__}", __name__, recorded=SessionFormatCase(made, Path(path))
-    )
+    case = SessionFormatCase(made, Path(path))
+    check_claims(f"the session format {format.__name__}", __name__, recorded=case)
 
 
 def it_is_described(recorded: SessionFormatCase) -> None:
@@ -289,7 +292,7 @@ def it_is_described(recorded: SessionFormatCase) -> None:
 
 def recordings_are_possible(recorded: SessionFormatCase) -> None:
     """Yield at least one recording, with ascending changes within its length."""
-    found = list(recorded.format.recordings(FileSource(recorded.path)))
+    found = recorded.read()
     assert found, "Found no recording."
     faults = [f"{one.place}: {fault}" for one in found if (fault := one.fault())]
     assert not faults, f"Found {faults[0]}."
@@ -298,10 +301,7 @@ def recordings_are_possible(recorded: SessionFormatCase) -> None:
 def reading_again_gives_the_same(recorded: SessionFormatCase) -> None:
     """Yield the same recordings in the same order at each reading."""
     once, again = (
-        [
-            (one.place, one.online, one.changes.tolist(), one.length)
-            for one in recorded.format.recordings(FileSource(recorded.path))
-        ]
+        [(one.place, one.online, one.changes.tolist(), one.length) for one in recorded.read()]
         for _ in range(2)
     )
     assert once == again, "Two readings differ."
@@ -310,7 +310,7 @@ def reading_again_gives_the_same(recorded: SessionFormatCase) -> None:
 def the_file_is_recorded(recorded: SessionFormatCase) -> None:
     """Open the file by the given source, so that the manifest has its fingerprint."""
     with record_inputs() as inputs:
-        list(recorded.format.recordings(FileSource(recorded.path)))
+        recorded.read()
     assert list(inputs) == [str(recorded.path)], f"Found {list(inputs)}."
 
 
@@ -320,14 +320,10 @@ def a_damaged_file_is_refused(recorded: SessionFormatCase) -> None:
         path = Path(folder) / "cut.gz"
         packed = gzip.compress(recorded.path.read_bytes(), mtime=0)
         path.write_bytes(packed[: len(packed) // 2])
-        message = _refusal(recorded.format, path)
-    assert message is not None, "It read a file that is cut."
+        message = ""
+        try:
+            replace(recorded, path=path).read()
+        except DataError as error:
+            message = str(error)
+    assert message, "It read a file that is cut."
     assert str(path) in message, f"The message names no file: {message}"
-
-
-def _refusal(format: SessionFormat, path: Path) -> str | None:
-    try:
-        list(format.recordings(FileSource(path)))
-    except DataError as error:
-        return str(error)
-    return None

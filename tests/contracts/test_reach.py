@@ -116,7 +116,7 @@ def test_what_code_from_outside_is_given_leads_nowhere_and_what_ours_shares_is_f
     blinding.refuse_reach(run, registry[known], method)
 
     monkeypatch.setattr(isolation, "_is_ours", lambda kind: True)
-    monkeypatch.setattr(blinding, "foreign", lambda *kinds: blinding.patch.dict({}))
+    monkeypatch.setattr(blinding, "treated", lambda kind, as_ours: blinding.patch.dict({}))
     with pytest.raises(AssertionError, match=r"can reach what is not its own: .* leads to the run's "):
         blinding.refuse_reach(run, registry[known], method)
 
@@ -167,5 +167,5 @@ def test_code_from_outside_computes_the_same_bytes(name):
         return store.load(prepared.planner.current_rows).tobytes(), scores
 
     expected = played()
-    with blinding.foreign(registry[known]):
+    with blinding.treated(registry[known], as_ours=False):
         assert played() == expected

@@ -156,7 +156,7 @@ def plain(tmp_path_factory):
 @pytest.mark.parametrize("attack", ATTACKED)
 @pytest.mark.cases(1)
 def test_every_attack_goes_on_where_it_was(attack, tmp_path):
-    with attribute_tables() as tables:
+    with attribute_tables(needed=True) as tables:
         attacked = often(**ATTACKED[attack])
         if ATTACKS[attack].needs_features:
             attacked["dataset"] = {**TOWN, **tables}
