@@ -34,7 +34,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
     plain = scenario.resolved()
     nodes_meet_none = mode.sends_messages and not peers_meet
     has_heads = plain["protocol"].get("head") == "server"
-    for path, message in (
+    problems.add_all([
         *_protocol_contradictions(scenario, plain),
         *_positives_of_all(scenario, mode),
         *_useless_observers(plain["observers"] if nodes_meet_none else (), has_heads=has_heads),
@@ -44,8 +44,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, mode: RunMode, pee
         *_repeated_entries(plain),
         *change_problems(scenario),
         *_units_without_seconds(scenario, plain),
-    ):
-        problems.add(path, message)
+    ])  # fmt: skip
 
 
 def _protocol_contradictions(scenario: Scenario, plain: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -95,10 +94,7 @@ def _useless_observers(
     )
     for index, entry in enumerate(observers):
         if entry.get("who") in ("single", "coalition") or (has_heads and entry.get("who") == "coordinator"):
-            yield (
-                ("observers", index, "who"),
-                f"found {entry['who']!r}, but {without}",
-            )
+            yield ("observers", index, "who"), f"found {entry['who']!r}, but {without}"
 
 
 def _sights_without_coordinator(scenario: Scenario, *, peers_meet: bool) -> Iterator[tuple[KeyPath, str]]:
@@ -140,10 +136,8 @@ def _evaluation_contradictions(
             "fedavg, or remove it",
         )
     if scenario.stop is not None and scenario.stop.measure not in scenario.evaluate.metrics:
-        yield (
-            ("stop", "measure"),
-            f"found {scenario.stop.measure!r}, which no report has; add it to evaluate.metrics",
-        )
+        found = f"found {scenario.stop.measure!r}, which no report has; add it to evaluate.metrics"
+        yield ("stop", "measure"), found
     if scenario.evaluate.sample is not None and scenario.evaluate.activity_groups is not None:
         yield (
             ("evaluate", "activity_groups"),
@@ -330,8 +324,7 @@ def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
 
 def collect_size_problems(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
     """Note every value that is too large for data of this size; see :func:`check_sizes`."""
-    for path, message in _oversized(scenario.resolved(), n_users, n_items):
-        problems.add(path, message)
+    problems.add_all(_oversized(scenario.resolved(), n_users, n_items))
 
 
 def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tuple[KeyPath, str]]:
@@ -350,10 +343,11 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     if concurrency is not None and concurrency > n_users:
         clients = ("protocol", "aggregation", "concurrency")
         yield clients, f"found {concurrency}, but there are only {n_users} clients"
-    for path, message in (
-        *_beyond_users(plain["evaluate"], n_users),
-        *_beyond_items(plain["evaluate"], n_items),
-    ):
+    sample = plain["evaluate"].get("sample")
+    if sample is not None and sample > n_users:
+        found = f"found {sample}, but there are only {n_users} users; lower it, or remove it"
+        yield ("evaluate", "sample"), found
+    for path, message in _beyond_items(plain["evaluate"], n_items):
         yield ("evaluate", *path), message
     for index, entry in enumerate(plain.get("attackers", [])):
         for path, message in _beyond_targets(entry["targets"], n_items):
@@ -409,13 +403,6 @@ def _wrong_edges(entry: dict[str, Any], n_users: int) -> Iterator[str]:
         )
 
 
-def _beyond_users(evaluate: dict[str, Any], n_users: int) -> Iterator[tuple[KeyPath, str]]:
-    """Yield a sample of more users than there are."""
-    sample = evaluate.get("sample")
-    if sample is not None and sample > n_users:
-        yield ("sample",), f"found {sample}, but there are only {n_users} users; lower it, or remove it"
-
-
 def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyPath, str]]:
     """Check lists and targets against the number of items."""
     for index, text in enumerate(evaluate["metrics"]):
@@ -468,10 +455,8 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
             yield path, f"found node {victim}, but node ids range from 0 to {n_users - 1}"
         for place, fraction in _values(entry, "fraction", at):
             if round(fraction * n_users) == n_users:
-                yield (
-                    place,
-                    (f"found {fraction}, with which the victim of an eclipse would collude too; lower it"),
-                )
+                found = f"found {fraction}, with which the victim of an eclipse would collude too; lower it"
+                yield place, found
     acts = "; a coordinator or head acts by protocol.server" if at[0] == "adversaries" else ""
     for key in ("nodes", "members"):
         ids = entry.get(key)
@@ -486,11 +471,9 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
 def _values(holder: Mapping[str, Any], key: str, at: KeyPath) -> list[tuple[KeyPath, Any]]:
     """Return the numbers under a key that holds one or a list of them, each with its path."""
     value = holder.get(key)
-    listed = (
-        [((*at, key, i), v) for i, v in enumerate(value)]
-        if isinstance(value, list)
-        else [((*at, key), value)]
-    )
+    listed: list[tuple[KeyPath, Any]] = [((*at, key), value)]
+    if isinstance(value, list):
+        listed = [((*at, key, index), each) for index, each in enumerate(value)]
     return [(path, v) for path, v in listed if isinstance(v, (int, float)) and not isinstance(v, bool)]
 
 
@@ -567,10 +550,8 @@ def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Ite
     if executor.device == "cuda":
         yield ("executor", "device"), "found 'cuda', must be cpu or auto"
     if mode.requires_torch:
-        yield (
-            ("protocol", "name"),
-            (f"found {scenario.protocol.name!r}, in which the coordinator trains with torch"),
-        )
+        found = f"found {scenario.protocol.name!r}, in which the coordinator trains with torch"
+        yield ("protocol", "name"), found
     if scenario.recommender is not None:
         name = scenario.recommender.name
         yield ("recommender", "name"), f"found {name!r}, but recommenders compute with torch; remove it"
@@ -579,10 +560,8 @@ def _by_torch(scenario: Scenario, attacks: Registry[type], mode: RunMode) -> Ite
     for section in ("adversaries", "observers"):
         for index, attack in enumerate(getattr(scenario, section)):
             if getattr(attacks[attack.name], "uses_torch", False):
-                yield (
-                    (section, index, "name"),
-                    f"found {attack.name!r}, which computes with torch or LAPACK; remove it",
-                )
+                found = f"found {attack.name!r}, which computes with torch or LAPACK; remove it"
+                yield (section, index, "name"), found
 
 
 def describe_ineffective_options(scenario: Scenario) -> list[str]:

@@ -31,6 +31,12 @@ class ConstantTime(Options):
     """The time, in mean wake periods."""
 
 
+def _require_order(span: Any) -> Any:
+    if span.low > span.high:
+        raise ValueError(f"found low {span.low:g} above high {span.high:g}; swap them")
+    return span
+
+
 class UniformTime(Options):
     """Uniformly distributed between two bounds."""
 
@@ -40,11 +46,7 @@ class UniformTime(Options):
     high: PositiveTime
     """Longest time."""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> UniformTime:
-        if self.low > self.high:
-            raise ValueError(f"found low {self.low:g} above high {self.high:g}; swap them")
-        return self
+    _ordered = model_validator(mode="after")(_require_order)
 
 
 class ExponentialTime(Options):
@@ -186,11 +188,7 @@ class UniformRate(Options):
     high: Rate
     """Highest rate."""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> UniformRate:
-        if self.low > self.high:
-            raise ValueError(f"found low {self.low:g} above high {self.high:g}; swap them")
-        return self
+    _ordered = model_validator(mode="after")(_require_order)
 
 
 class LognormalRate(Options):

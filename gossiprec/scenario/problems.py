@@ -81,6 +81,11 @@ class Problems:
         """Note a problem at `path`; `origin` is looked up in the source map unless given."""
         self._found.append((path, message, origin))
 
+    def add_all(self, found: Iterable[tuple[KeyPath, str]]) -> None:
+        """Note several problems."""
+        for path, message in found:
+            self.add(path, message)
+
     def with_origins(self, source_map: SourceMap) -> list[tuple[KeyPath, str, Origin]]:
         """Return key path, message and origin of each problem."""
         return [(path, text, origin or source_map.locate(path)) for path, text, origin in self._found]
@@ -180,9 +185,8 @@ def add_validation_problems(
             near = _near_word(here) or _near_key(options, path, raw, demands, here[0]["input"])
             removed = REMOVED.get(f"{format_path((*at, *path))}: {here[0]['input']}")
             hint = f"; it {removed}" if removed else near or _some_keys(options, path, raw, demands)
-            problems.add(
-                (*at, *path), f"found {format_value(here[0]['input'])}, must be {_either(demands)}{hint}"
-            )
+            wanted = " or ".join(dict.fromkeys(demands))
+            problems.add((*at, *path), f"found {format_value(here[0]['input'])}, must be {wanted}{hint}")
 
 
 def validate_options(allowed: type[Model], given: Mapping[str, Any], what: str) -> Model:
@@ -342,10 +346,6 @@ def _some_keys(options: type[BaseModel], path: KeyPath, raw: Any, demands: list[
     """Return the first keys of a section that is given a plain value: `` (every, metrics, ...)``."""
     keys = _keys_at(options, path, raw, narrow=False) if demands[-1] == _KIND["dict"] else []
     return f" ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})" if keys else ""
-
-
-def _either(demands: list[str]) -> str:
-    return " or ".join(dict.fromkeys(demands))
 
 
 def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any, *, narrow: bool = True) -> list[str]:

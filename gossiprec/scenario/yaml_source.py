@@ -185,12 +185,10 @@ class _Reader:
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
         self._visited += 1
         if self._visited > MAX_VALUES or len(path) > MAX_DEPTH:
-            much = (
-                f"more than {MAX_VALUES} values"
-                if self._visited > MAX_VALUES
-                else f"more than {MAX_DEPTH} levels"
+            most = f"{MAX_VALUES} values" if self._visited > MAX_VALUES else f"{MAX_DEPTH} levels"
+            raise ScenarioError(
+                f"{self._origin(node)}: contains more than {most}, counting each use of an alias (*)"
             )
-            raise ScenarioError(f"{self._origin(node)}: contains {much}, counting each use of an alias (*)")
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
@@ -281,9 +279,10 @@ def apply_overrides(layer: SourceLayer, overrides: Iterable[Override], problems:
     """
     layer = SourceLayer(copy.deepcopy(layer.data), layer.whole, dict(layer.origins))
     for override in overrides:
-        complaint = _set(layer, override)
-        if complaint:
-            problems.add((), complaint, origin=override.origin)
+        try:
+            _set(layer, override)
+        except ScenarioError as error:
+            problems.add((), str(error), origin=override.origin)
     return layer
 
 
@@ -304,45 +303,41 @@ def _parsed(text: str, problems: Problems) -> Override | None:
     return Override(keys, read.data, origin)
 
 
-def _set(layer: SourceLayer, override: Override) -> str | None:
-    """Set the value, or return why it cannot be set."""
+def _set(layer: SourceLayer, override: Override) -> None:
+    """Set the value.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no place for it.
+    """
     holder: Any = layer.data
     path: KeyPath = ()
     for key, following in pairwise(override.keys):
         step = _step(holder, key, path)
-        if isinstance(step, _Refusal):
-            return step.message
         path = (*path, step)
         if _absent(holder, step):
             layer.origins[path] = override.origin
             _put(holder, step, [] if following == "0" else {})
         holder = holder[step]
     step = _step(holder, override.keys[-1], path)
-    if isinstance(step, _Refusal):
-        return step.message
     layer.forget((*path, step))
     layer.origins[(*path, step)] = override.origin
     _put(holder, step, copy.deepcopy(override.value))
-    return None
 
 
-@dataclass(frozen=True)
-class _Refusal:
-    message: str
-
-
-def _step(holder: Any, key: str, path: KeyPath) -> str | int | _Refusal:
+def _step(holder: Any, key: str, path: KeyPath) -> str | int:
     """Return the key or index that `key` denotes in `holder`; an index may be one past the end."""
     if isinstance(holder, dict):
         return key
     if not isinstance(holder, list):
-        return _Refusal(
+        raise ScenarioError(
             f"{format_path(path)} is {format_value(holder)}, not a section that can contain {key!r}"
         )
     if key.isascii() and key.isdigit() and len(key) < 9 and int(key) <= len(holder):
         return int(key)
     held = f"{len(holder)} entries, counted from 0" if holder else "no entries yet"
-    return _Refusal(
+    raise ScenarioError(
         f"{format_path(path)} is a list with {held}; {key!r} is not one of them (use {len(holder)} to append)"
     )
 
