@@ -66,8 +66,7 @@ def make_points(study: LoadedStudy, problems: Problems) -> list[Point]:
         _refuse_open(study, problems)
         if search.method == "optuna" and not axes:
             problems.add(("axes",), "is empty, but a search needs something to vary; add an axis")
-        cube = _corners(len(axes)) if search.method == "optuna" else None
-        return [] if problems else _drawn(study, settings, cube)
+        return [] if problems else _drawn(study, settings)
     for name, axis in axes.items():
         if axis.values is None:
             what = "a range" if axis.is_range else "no values"
@@ -100,9 +99,10 @@ def value_label(value: Any) -> Label:
 def find_axis_value(study: LoadedStudy, name: str, value: Any) -> AxisValue | None:
     """Return the axis value that a row of ``list`` or the baseline refers to, or None if there is none."""
     wanted = value_label(value)
-    equal = (s for s in axis_settings(study, name, study.file.axes[name]) if s.label == wanted)
     found = [
-        s for s in equal if isinstance(s.label, bool) == isinstance(wanted, bool)
+        setting
+        for setting in axis_settings(study, name, study.file.axes[name])
+        if setting.label == wanted and isinstance(setting.label, bool) == isinstance(wanted, bool)
     ]  # True is not the number 1 here
     return min(found, key=lambda setting: type(setting.label) is not type(wanted), default=None)
 
@@ -173,12 +173,7 @@ def _refuse_open(study: LoadedStudy, problems: Problems) -> None:
             problems.add(("axes", name), "requires values, or low and high")
 
 
-def _corners(dim: int) -> F64:
-    """Return the first and the last point of the unit cube, which stand for the combinations of a search."""
-    return np.array([[0.0] * dim, [1 - 1e-9] * dim])
-
-
-def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]], cube: F64 | None = None) -> list[Point]:
+def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]]) -> list[Point]:
     axes, search = study.file.axes, study.file.search
     assert search.samples is not None
 
@@ -186,12 +181,14 @@ def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]], cube: F64 |
         known = settings[name]
         return known[min(int(u * len(known)), len(known) - 1)] if known else _at(study, name, axes[name], u)
 
-    drawn = _unit_cube(search.method, search.samples, len(axes), search.seed) if cube is None else cube
+    drawn = _unit_cube(search.method, search.samples, len(axes), search.seed)
     return [{name: setting(name, u) for name, u in zip(axes, row, strict=True)} for row in drawn.tolist()]
 
 
 def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
     """Return points of the unit cube, shape (samples, dim)."""
+    if method == "optuna":  # the corners, for the checks of a study whose points are searched
+        return np.array([[0.0] * dim, [1 - 1e-9] * dim])
     if not dim:
         return np.zeros((samples, 0))
     if method == "random":
@@ -350,11 +347,11 @@ def make_plan(
 
 def _check_seed_keys(study: LoadedStudy, problems: Problems) -> None:
     """Refuse any other setting of the seed, since the table identifies runs by their seed."""
-    paths: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
+    paths: list[KeyPath] = [("set", "seed")] if "seed" in study.file.sets else []
     for name, axis in study.file.axes.items():
         if axis.key is None and isinstance(axis.values, dict):
             paths += [
-                ("axes", name, "values", label) for label, sets in axis.values.items() if "seed" in sets
+                ("axes", name, "values", label) for label in axis.values if "seed" in axis.values[label]
             ]
         elif axis.key == "seed":
             paths.append(("axes", name))
@@ -411,14 +408,11 @@ def _baseline(study: LoadedStudy, problems: Problems) -> dict[str, Label]:
             problems.add(("baseline", name), f"is not an axis; axes are: {known}")
         elif axis.values is None:
             problems.add(("baseline", name), "is a range, but a baseline must be a value of an axis")
+        elif (setting := find_axis_value(study, name, value)) is None:
+            known = ", ".join(map(str, axis.values))
+            problems.add(("baseline", name), f"found {value!r}, must be one of {known}")
         else:
-            setting = find_axis_value(study, name, value)
-            if setting is None:
-                problems.add(
-                    ("baseline", name), f"found {value!r}, must be one of {', '.join(map(str, axis.values))}"
-                )
-            else:
-                chosen[name] = setting.label
+            chosen[name] = setting.label
     return chosen
 
 

@@ -37,6 +37,10 @@ def _readable(text: str) -> str:
     return text
 
 
+def _all_readable(texts: list[str]) -> list[str]:
+    return [_readable(text) for text in texts]
+
+
 class FigureSpec(Options):
     """A figure of a study, with the options of ``gossiprec plot study``."""
 
@@ -46,25 +50,15 @@ class FigureSpec(Options):
     """Axis shown along x."""
     by: str | None = None
     """Axis that distinguishes lines, rows or colours; `measure`: the measures."""
-    y: list[str] | None = Field(
+    y: Annotated[list[str], AfterValidator(_all_readable)] | None = Field(
         default=None, description="Measures to draw, such as max_aac[single].  [default: max_aac]"
     )
-    against: str | None = None
+    against: Annotated[str, AfterValidator(_readable)] | None = None
     """Utility metric of the figure `front`."""
     to: dict[str, Any] | None = None
     """Baseline of the figure `paired`, instead of the baseline of the study."""
     where: dict[str, Any] | None = None
     """Only runs with these values of axes."""
-
-    @field_validator("y")
-    @classmethod
-    def _are_measures(cls, measures: list[str] | None) -> list[str] | None:
-        return None if measures is None else [_readable(text) for text in measures]
-
-    @field_validator("against")
-    @classmethod
-    def _is_measure(cls, measure: str | None) -> str | None:
-        return None if measure is None else _readable(measure)
 
     def check(self, axes: Mapping[str, Sequence[Any] | None], measures: Sequence[str] | None) -> None:
         """Refuse a figure of anything that the study does not have.

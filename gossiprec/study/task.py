@@ -169,18 +169,25 @@ def _other_code(task: StudyTask, what: str, found: str, wanted: str) -> Resource
 
 def _simulate(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> float:
     """Run the task; return the seconds spent on compiling."""
+    from gossiprec.emulation import simulate
+    from gossiprec.runs.run_directory import remove_run
     from gossiprec.scenario import load_scenario
     from gossiprec.scenario.registries import scenario_plugins
 
     scenario = load_scenario(task.with_threads(threads))
     _check_plugins(task, scenario_plugins(scenario))
-    run = _resumed(task, threads, progress, load) or _from_start(task, scenario, progress, load)
+    options: dict[str, Any] = {"progress": progress, "load_data": load}
+    options |= {"track": task.track, "tracker_run_name": task.called}
+    run = _resumed(task, threads, options)
+    if run is None:
+        remove_run(Path(task.path))
+        run = simulate(scenario, out=Path(task.path), **options)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")
     return float((run.summary or {})["seconds"].get("compile", 0.0))
 
 
-def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | None) -> Run | None:
+def _resumed(task: StudyTask, threads: int, options: dict[str, Any]) -> Run | None:
     """Return the run of an earlier attempt, resumed from its checkpoint, or None if it must start again."""
     from gossiprec.emulation import resume
     from gossiprec.emulation.run.execution import NoCheckpointError
@@ -197,33 +204,9 @@ def _resumed(task: StudyTask, threads: int, progress: Progress, load: Load | Non
     if attempt.manifest.get("status") == "complete" or wanted != begun:
         return None  # complete, but of other code, data or plan
     try:
-        return resume(
-            task.path,
-            threads=threads,
-            progress=progress,
-            track=task.track,
-            tracker_run_name=task.called,
-            load_data=load,
-        )
+        return resume(task.path, threads=threads, **options)
     except NoCheckpointError:
         return None
-
-
-def _from_start(task: StudyTask, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
-    """Carry out a simulation from its start, replacing any earlier attempt."""
-    from gossiprec.emulation import simulate
-    from gossiprec.runs.run_directory import remove_run
-
-    path = Path(task.path)
-    remove_run(path)
-    return simulate(
-        scenario,
-        out=path,
-        progress=progress,
-        track=task.track,
-        tracker_run_name=task.called,
-        load_data=load,
-    )
 
 
 def threads_per_job(jobs: int) -> int:
