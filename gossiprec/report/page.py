@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime
 import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
 from gossiprec.base.errors import LogError
 from gossiprec.report import Section, TableBlock, TableColumn, TextParagraphs, text_columns, to_plain_data
 from gossiprec.report.sections import make_sections
-from gossiprec.report.sources import ReportRuns, page_link
+from gossiprec.report.sources import ReportRuns, page_link, read_report_study, study_status
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import UNKNOWN
 from gossiprec.runs.manifest import STUDY_MARK
@@ -47,7 +47,7 @@ def collect_sections(paths: Sequence[Path], home: Path) -> list[Section]:
         If a folder is neither, or cannot be read.
     """
     studies = [path for path in paths if is_study(path)]
-    found = [section for path in studies for section in _of_study(path, home)]
+    found = [each for path in studies for each in make_sections("study", read_report_study(path, home))]
     runs = [_opened(path) for path in paths if path not in studies]
     if len(runs) > MOST_RUNS:
         found.append(_list_of_runs(runs, home))
@@ -78,13 +78,8 @@ def _list_of_runs(runs: Sequence[Run], home: Path) -> Section:
 
 def is_in_progress(paths: Sequence[Path]) -> bool:
     """Return whether any of the runs or studies may still grow."""
-    from gossiprec.report.sources import is_running
-
-    return any(is_running(path) if is_study(path) else _may_grow(path) for path in paths)
-
-
-def _may_grow(run: Path) -> bool:
-    return open_run(run).status in ("running", UNKNOWN)
+    statuses = (study_status(path) if is_study(path) else open_run(path).status for path in paths)
+    return any(status in ("running", UNKNOWN) for status in statuses)
 
 
 def _opened(path: Path) -> Run:
@@ -92,12 +87,6 @@ def _opened(path: Path) -> Run:
         return open_run(path)
     except LogError as error:
         raise LogError(f"{error}; it is not a study folder either: it has no {STUDY_MARK}") from None
-
-
-def _of_study(path: Path, home: Path) -> Iterator[Section]:
-    from gossiprec.report.sources import read_report_study
-
-    return make_sections("study", read_report_study(path, home))
 
 
 LIBRARIES = {

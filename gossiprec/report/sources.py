@@ -18,7 +18,7 @@ from gossiprec.figures.study.quantity import Quantity, format_label
 from gossiprec.figures.study.table_reader import Point, StudyTable, order_quantities, read_study
 from gossiprec.report import ChartAxis, TableBlock, TableColumn
 from gossiprec.runs import Run, open_run
-from gossiprec.runs.lock import LOCK, UNKNOWN, is_locked, resolve_status
+from gossiprec.runs.lock import LOCK, is_locked, resolve_status
 from gossiprec.runs.manifest import read_study_mark
 from gossiprec.runs.reader import Columns
 
@@ -198,11 +198,6 @@ def study_status(path: Path) -> str:
     if status == "running" and not is_locked(path / LOCK):
         return resolve_status(mark.get("writer"))
     return status
-
-
-def is_running(path: Path) -> bool:
-    """Return whether a study may still be running."""
-    return study_status(path) in ("running", UNKNOWN)
 
 
 def unfinished_runs(path: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from gossiprec.figures.study.table_reader import order_quantities
 from gossiprec.report import page, sources
 from gossiprec.report.sections import study
 from gossiprec.report.sections import study as study_sections
-from gossiprec.report.sources import is_running, read_report_study
+from gossiprec.report.sources import read_report_study
 from gossiprec.runs.lock import LOCK, Lock
 from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.study.study_table import write_study_table
@@ -212,7 +212,7 @@ def test_runs_that_were_killed_are_listed_as_such(tmp_path):
 def test_of_a_study_of_another_machine_it_is_not_known_whether_it_goes_on(tmp_path):
     writer = {"host": "elsewhere", "boot": "x", "process": 7}
     folder = marked(write_study(tmp_path / "s"), status="running", writer=writer)
-    assert is_running(folder)
+    assert page.is_in_progress([folder])
     assert (
         "Status: unknown"
         in study_sections.study_overview_section(read_report_study(folder, folder)).blocks[0].paragraphs[0]
@@ -221,12 +221,11 @@ def test_of_a_study_of_another_machine_it_is_not_known_whether_it_goes_on(tmp_pa
 
 def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):
     folder = marked(write_study(tmp_path / "s"), status="running")
-    assert not is_running(folder)
+    assert not page.is_in_progress([folder])
     lock = Lock(folder / LOCK, LogError("held"), 1.0)
-    assert is_running(folder)
     assert page.is_in_progress([folder])
     lock.close()
-    assert not is_running(folder)
+    assert not page.is_in_progress([folder])
 
 
 def test_a_damaged_mark_is_named(tmp_path):
