@@ -158,11 +158,8 @@ def list_doubts(table: InteractionTable) -> Iterator[Doubt]:
     sizes = np.bincount(table.users)
     pairs = np.sort(table.users * len(names) + codes)
     different = np.bincount(pairs[np.diff(pairs, prepend=-1) > 0] // len(names))
-    if (
-        len(sizes) > 1
-        and sizes.min() == sizes.max() > 2
-        and 2 * np.count_nonzero(different < sizes) > len(sizes)
-    ):
+    are_equal = len(sizes) > 1 and sizes.min() == sizes.max() > 2
+    if are_equal and 2 * np.count_nonzero(different < sizes) > len(sizes):
         yield (
             0,
             f"{sizes[0]} items on every line, most of which repeat some",
@@ -267,21 +264,18 @@ def _numbers(table: InteractionTable, ratings: bool, *, by_name: bool) -> Iterat
     if table.times is not None:
         rating, time = float(table.ratings.min()), int(table.times.max())
         if rating >= MIN_TIMESTAMP > time:
+            swapped = (
+                "{user: ..., item: ..., rating: ..., time: ...}" if by_name else "[user, item, time, rating]"
+            )
             yield (
                 0,
                 f"ratings from {rating:g} and times up to {time}",
-                "rating before time; name the columns with the two swapped, such as columns: "
-                + (
-                    "{user: ..., item: ..., rating: ..., time: ...}"
-                    if by_name
-                    else "[user, item, time, rating]"
-                ),
+                f"rating before time; name the columns with the two swapped, such as columns: {swapped}",
             )
     values = np.unique(table.ratings).tolist()
     if ratings and values in ([0.0, 1.0], [-1.0, 1.0]):
-        row = int(np.argmin(table.ratings))
         yield (
-            row,
+            int(np.argmin(table.ratings)),
             f"ratings of {values[0]:g} and {values[1]:g} only, which may mark the lines that count",
             "ratings that are unambiguous; set min_rating: 1 to keep the ones, or min_rating: "
             f"{values[0]:g} to keep all",
