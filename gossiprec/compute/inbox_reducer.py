@@ -156,8 +156,7 @@ class ServerRunner:
             self.version_of = np.array(downlink.version_of, np.int64)
         self.extras = {**downlink.extras, **downlink.own, **downlink.one_of, **downlink.stands_for}
         self.rounds += 1
-        own: F32 = downlink.versions[0]
-        return own
+        return downlink.versions[0]
 
     def state(self) -> dict[str, Any]:
         """Return the server's state and the last downlink, for a checkpoint."""

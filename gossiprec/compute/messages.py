@@ -376,8 +376,7 @@ class OutgoingTransforms:
     @property
     def message_bytes(self) -> I64:
         """Size of each node's messages in bytes: sent blocks and additions of transforms; shape (n_nodes,)."""
-        size: I64 = BYTES * self._numbers + self._extra
-        return size
+        return BYTES * self._numbers + self._extra
 
     @property
     def planned_bytes(self) -> I64:

@@ -123,8 +123,7 @@ class Scorer:
         for update in range(updates):
             program = Program.of_updates(np.zeros(1, np.int32), np.array([update], np.int32))
             executor.run(program, np.zeros(1, np.int64))
-        trained: F32 = arena.rows[0]
-        return trained
+        return arena.rows[0]
 
     def imitate_nodes(self, feed: Feed, layout: Layout, nodes: I64, rows: F32, seed: int) -> ImitatedNodes:
         """Return nodes with the data of a feed and first versions `rows`, that train as the run's nodes do.

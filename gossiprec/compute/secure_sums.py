@@ -89,8 +89,7 @@ class Modulus:
 
     def wrap(self, values: Masked) -> Masked:
         """Return the results of arithmetic modulo 2^k."""
-        found: Masked = values & self.dtype(2**self.k - 1)
-        return found
+        return values & self.dtype(2**self.k - 1)
 
     def lift(self, values: Masked) -> I64:
         """Return the integers from -2^(k-1) to 2^(k-1) - 1 that equal some modulo 2^k."""

@@ -307,8 +307,7 @@ class WaveRunner:
         if len(turns) < len(tasks):
             cycle = np.arange(2 * len(tasks)) % (2 * parts)
             self._turns = turns = np.minimum(cycle, 2 * parts - 1 - cycle)
-        mine: I64 = tasks[turns[: len(tasks)] == part]
-        return mine
+        return tasks[turns[: len(tasks)] == part]
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:
         """Run one thread's share of tasks."""

@@ -40,8 +40,7 @@ def round_directions(seed: int, round: int, width: int, rank: int) -> F64:
     """
     drawn = generator(seed, "low-rank", counter=round).normal(size=(width, rank))
     left, _, right = np.linalg.svd(drawn, full_matrices=False)
-    directions: F64 = left @ right
-    return directions
+    return left @ right
 
 
 class Projection(Transform):

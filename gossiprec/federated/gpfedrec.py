@@ -62,8 +62,7 @@ def neighbour_weights(closeness: F64, neighbours: int, threshold: float) -> F64:
         chosen = closeness > closeness.mean() * threshold
         alone = np.flatnonzero(~chosen.any(axis=1))
         chosen[alone, alone] = True
-    weights: F64 = chosen / chosen.sum(axis=1, keepdims=True)
-    return weights
+    return chosen / chosen.sum(axis=1, keepdims=True)
 
 
 @RECOMMENDERS.register("gpfedrec")

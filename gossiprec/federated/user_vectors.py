@@ -115,8 +115,7 @@ def item_table(layout: Layout, version: F32) -> F32:
         if block.name == "items":
             break
         at += block.width
-    rows: F32 = table[:, at : at + vector_dim(layout)]
-    return rows
+    return table[:, at : at + vector_dim(layout)]
 
 
 def vector_dim(layout: Layout) -> int:
@@ -172,8 +171,7 @@ def clip_l1(vectors: F32, bound: float) -> F64:
 def add_laplace_noise(vectors: F64, scale: float, draws: list[np.random.Generator]) -> F32:
     """Return vectors with Laplace noise, each from its own draws, shape (n, d)."""
     noise = [draw.laplace(0.0, scale, vectors.shape[1]) for draw in draws]
-    found: F32 = (vectors + np.array(noise).reshape(vectors.shape)).astype(np.float32)
-    return found
+    return (vectors + np.array(noise).reshape(vectors.shape)).astype(np.float32)
 
 
 def add_pseudo_items(

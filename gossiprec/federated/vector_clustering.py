@@ -241,8 +241,7 @@ def nearest_centroid(rows: F32, centroids: F32) -> I64:
     """Return the nearest centroid of each row, on ties the first, shape (n,)."""
     from scipy.spatial.distance import cdist
 
-    found: I64 = cdist(rows, centroids, "sqeuclidean").argmin(axis=1)
-    return found
+    return cdist(rows, centroids, "sqeuclidean").argmin(axis=1)
 
 
 def _means(rows: F32, clusters: I64) -> F32:
@@ -251,5 +250,4 @@ def _means(rows: F32, clusters: I64) -> F32:
     order = np.argsort(own, kind="stable")
     sizes = np.bincount(own)
     sums = np.add.reduceat(rows[order].astype(np.float64), np.cumsum(sizes) - sizes)
-    means: F32 = (sums / sizes[:, None]).astype(np.float32)
-    return means
+    return (sums / sizes[:, None]).astype(np.float32)

@@ -82,8 +82,7 @@ class UsesRootData:
     @property
     def root_options(self) -> RootDataOptions:
         """The option ``root``, which says what is public."""
-        found: RootDataOptions = self.options.root
-        return found
+        return self.options.root
 
 
 class ReportsFindings:

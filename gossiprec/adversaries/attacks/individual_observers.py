@@ -260,8 +260,7 @@ class IndividualObservers:
             # a new plan; several threads may see it
             known = (program, rows, sender_of, self._bundle(rows, program, sender_of, time_of))
             self._bundled = known
-        bound: BoundKernel = known[3]
-        return bound
+        return known[3]
 
     def _bundle(self, rows: Any, program: Program, sender_of: I32, time_of: Any) -> BoundKernel:
         from gossiprec.adversaries.attacks.individual_kernels import Receptions, specialise_kernels

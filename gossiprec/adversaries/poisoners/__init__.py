@@ -71,18 +71,16 @@ class ModelFormula:
 
         query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows))}
         found = torch.func.vmap(lambda user: self.model.score(self.blocks(user, rows, shared), query))
-        scores: Tensor = found(users)
-        return scores
+        return found(users)
 
     def pair_scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the logit of each user for one row, shape (n_pairs,); `users` and `rows` have a row for each pair."""
         import torch
 
         query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.zeros(1, dtype=torch.int64)}
-        found: Tensor = torch.func.vmap(
+        return torch.func.vmap(
             lambda user, row: self.model.score(self.blocks(user, row[None], shared), query)[0]
         )(users, rows)
-        return found
 
     def loss(self, users: Tensor, rows: Tensor, shared: Tensor, labels: Tensor) -> Tensor:
         """Return the model's loss for each of `users` given the labels of `rows`, shape (n_users,)."""
@@ -93,8 +91,7 @@ class ModelFormula:
             "weights": torch.ones_like(labels),
         }  # fmt: skip
         found = torch.func.vmap(lambda user: self.model.loss(self.blocks(user, rows, shared), batch))
-        losses: Tensor = found(users)
-        return losses
+        return found(users)
 
     def gradients(self, sent: MessagePayload, items: I32) -> UserGradients:
         """Return the gradients of users who have some items of a version as their only samples, all with one label.

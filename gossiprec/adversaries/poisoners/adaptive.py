@@ -92,8 +92,7 @@ class AdaptivePoisoner(Poisoner):
     def _within(self, aim: F64, honest: F64, draw: np.random.Generator) -> F64:
         """Return the rows to send, given the aim, (n_targets, width), and the clients' rows, (n_clients, ...)."""
         if self.options.evades == "range":
-            found: F64 = honest.mean(axis=0) + self.options.deviations * honest.std(axis=0) * np.sign(aim)
-            return found
+            return honest.mean(axis=0) + self.options.deviations * honest.std(axis=0) * np.sign(aim)
         if self.options.evades == "similarity":
             noise = draw.standard_normal(aim.shape)
             along = (noise * aim).sum(axis=1, keepdims=True) / np.maximum(
@@ -108,5 +107,4 @@ class AdaptivePoisoner(Poisoner):
 def unit_rows(rows: F64 | F32) -> F64:
     """Return rows of length 1; zero rows stay."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    found: F64 = np.divide(rows, norms, out=np.zeros(rows.shape), where=norms > 0)
-    return found
+    return np.divide(rows, norms, out=np.zeros(rows.shape), where=norms > 0)

@@ -152,8 +152,7 @@ class FedRecAttack(Poisoner):
         order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1, kind="stable")
         ranked = np.take_along_axis(best, order, axis=1)
         taken = np.arange(len(who)) - np.searchsorted(who, who)  # by earlier targets of the same user
-        borders: I64 = ranked[who, np.maximum(count - 1 - taken, 0)]
-        return borders
+        return ranked[who, np.maximum(count - 1 - taken, 0)]
 
     def _chosen(self, found: ModelDelta, head: F32, draw: np.random.Generator) -> I32:
         """Return the items of the node's messages, which its first gradient decides."""

@@ -101,5 +101,4 @@ def train_classifier(rows: F32, popularity: I64, steps: int, rate: float) -> F32
         chances /= chances.sum(axis=1, keepdims=True)
         slope = inputs.T @ (chances - wanted) / len(rows)
         adam_step(state, slope.astype(np.float32), step, rate)
-    found: F32 = state[0].copy()
-    return found
+    return state[0].copy()

@@ -32,8 +32,7 @@ class FitOptions(Protocol):
 def draw_items(draw: np.random.Generator, n_items: int, count: int, *, without: I32) -> I32:
     """Return random items, ascending: up to `count`, and one fewer than there are at most."""
     free = np.setdiff1d(np.arange(n_items, dtype=np.int32), without)
-    chosen: I32 = np.sort(draw.choice(free, min(count, n_items - 1, len(free)), replace=False))
-    return chosen
+    return np.sort(draw.choice(free, min(count, n_items - 1, len(free)), replace=False))
 
 
 def client_samples(context: PoisonerContext, items: I32, seed: int, *, disliked: I32) -> Columns:

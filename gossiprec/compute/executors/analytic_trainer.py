@@ -251,8 +251,7 @@ class SequenceTrainer(AnalyticTrainer):
 
     def _own_touched(self, nodes: I64) -> I64:
         """Return the approximate number of items that each client touches; recommenders may add some."""
-        most: I64 = self.work.feed.positives.sizes[nodes] + self.work.training.negatives
-        return most
+        return self.work.feed.positives.sizes[nodes] + self.work.training.negatives
 
     def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[kernels.SequenceSamples, I64]:
         drawn = self._drawn(tasks)

@@ -394,4 +394,4 @@ def _loop(expected_messages: int) -> Callable[..., tuple[int, int]]:
         return planner_loop.plan_events
     from gossiprec.native.jit import kernel
 
-    return kernel(planner_loop.plan_events)  # type: ignore[no-any-return]
+    return kernel(planner_loop.plan_events)

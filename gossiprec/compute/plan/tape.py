@@ -197,7 +197,7 @@ def concat_segments(segments: Sequence[TapeSegment]) -> TapeSegment:
     def rare(name: str, like: str, fill: float) -> npt.NDArray[Any]:
         """Return a column that is empty in segments in which all values are `fill`."""
         if not any(len(getattr(segment, name)) for segment in segments):
-            return getattr(segments[0], name)  # type: ignore[no-any-return]
+            return getattr(segments[0], name)
         full = [
             np.full(len(getattr(segment, like)), fill, getattr(segment, name).dtype) for segment in segments
         ]

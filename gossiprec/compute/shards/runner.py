@@ -266,8 +266,7 @@ class StoreCodec:
 
     def copy_own_parts(self, current: I64, nodes: I64) -> F32:
         """Return copies of some nodes' own parts; `current` are the current handles of all nodes."""
-        models: F32 = self._store.models(current, nodes)
-        return models
+        return self._store.models(current, nodes)
 
     def store_own_parts(self, current: I64, nodes: I64, values: F32) -> None:
         """Store the own parts that :meth:`copy_own_parts` gave."""
@@ -352,8 +351,7 @@ class _Updates(StoreCodec):
         return handles[[isinstance(self._store.payload(handle), Update) for handle in handles.tolist()]]
 
     def copy_own_parts(self, current: I64, nodes: I64) -> F32:
-        found: F32 = self._store.own[nodes]
-        return found
+        return self._store.own[nodes]
 
     def store_own_parts(self, current: I64, nodes: I64, values: F32) -> None:
         self._store.own[nodes] = values

@@ -94,8 +94,7 @@ class Store(ABC):
 
     def merged_columns(self, handle: int) -> F32:
         """Return the columns of a model that receivers merge, in float32; not to be changed."""
-        part: F32 = self.load(np.array([handle]))[0, self.layout.merged]
-        return part
+        return self.load(np.array([handle]))[0, self.layout.merged]
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
         """Store under `target` the model under `source`, with new values for the columns that receivers merge."""

@@ -232,8 +232,7 @@ class Arena(Store):
     def models(self, current: I64, nodes: I64) -> F32:
         """Return copies of the nodes' rows."""
         handles = current[nodes]
-        found: F32 = self.host_rows(handles)[handles]
-        return found
+        return self.host_rows(handles)[handles]
 
     def scoring_view(self, current: I64, users: I64) -> ScoringView:
         """Return a view of the users' rows, without a copy."""

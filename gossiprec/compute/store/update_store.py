@@ -55,8 +55,7 @@ class _ByHandle:
         places, columns = at
         handles, back = np.unique(places, return_inverse=True)
         rows = self._load(handles.astype(np.int64))
-        found: F32 = rows[back.reshape(np.shape(places)), columns]
-        return found
+        return rows[back.reshape(np.shape(places)), columns]
 
 
 class UpdateStore(Store):

@@ -173,8 +173,7 @@ class PerFedRec(FedGNN):
         if not scale:
             return rows
         noise = [client.draw("told-row").laplace(0.0, scale, rows.shape[1]) for client in clients]
-        noisy: F32 = (rows + np.stack(noise)).astype(np.float32)
-        return noisy
+        return (rows + np.stack(noise)).astype(np.float32)
 
     def personal_models(self, clients: I64, version: F32, extras: Extras) -> PersonalModels | None:
         """Return the mix of the cluster's and the global model."""

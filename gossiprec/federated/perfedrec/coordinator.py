@@ -573,8 +573,7 @@ class ClusterModels(CoordinatorHook):
             change, weight = inbox.deltas[member], float(inbox.weights[member])
             items[change.items] += weight * change.rows
             shared += weight * change.shared
-        mean: F32 = (total / inbox.weights[members].sum()).astype(np.float32)
-        return mean
+        return (total / inbox.weights[members].sum()).astype(np.float32)
 
     def _cluster(self, version: F32, round: RoundContext) -> None:
         """Cluster the clients that have uploaded a vector; the others are in no cluster."""
@@ -597,5 +596,4 @@ class ClusterModels(CoordinatorHook):
         total: F64 = np.zeros(len(version))
         for cluster, count in zip(*np.unique(before, return_counts=True), strict=True):
             total += count * (version if cluster < 0 else self._models[cluster])
-        mean: F32 = (total / len(before)).astype(np.float32)
-        return mean
+        return (total / len(before)).astype(np.float32)

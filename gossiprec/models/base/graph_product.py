@@ -163,5 +163,4 @@ class _Product(torch.autograd.Function):
 
 def sparse_product(rows: Tensor, matrix: SymmetricMatrix) -> Tensor:
     """Return the product of a matrix and `rows`, shape (n, d)."""
-    found: Tensor = _Product.apply(rows, matrix)
-    return found
+    return _Product.apply(rows, matrix)

@@ -115,8 +115,7 @@ class Feed(ABC):
 
     def history(self, node: int) -> I32:
         """Return the training items that determine a node's state, in order of time if it is known."""
-        positives: I32 = self.positives[node]
-        return positives
+        return self.positives[node]
 
     def targets(self, node: int) -> Columns:
         """Return the training items of a node as a query: ``items`` and the context columns."""

@@ -169,8 +169,7 @@ class SequenceFeed(ListFeed):
 
     def history(self, node: int) -> I32:
         """Return a node's latest items, in the order of time."""
-        latest: I32 = self.sequences[node][-self.longest_history :]
-        return latest
+        return self.sequences[node][-self.longest_history :]
 
     def targets(self, node: int) -> Columns:
         """Return the items of a node, each with the item before it."""
@@ -209,8 +208,7 @@ def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
 def _among(sets: Ragged, member: npt.NDArray[np.uint8]) -> Bools:
     """Return which values are in their row's bitset."""
     bits = member[sets.row_of_each_value, sets.values // 8] >> (sets.values % 8).astype(np.uint8)
-    found: Bools = (bits & 1).astype(np.bool_)
-    return found
+    return (bits & 1).astype(np.bool_)
 
 
 class MaskedFeed(SequenceFeed):

@@ -228,15 +228,13 @@ class FedAvg(CoordinatedProtocol):
             slice_: I64 = np.sort(order[place * self.options.slice :][: self.options.slice])
             if self.options.ask == "online":
                 slice_ = slice_[self.availability.online_at(now)[slice_]]
-            in_turn: list[int] = slice_.tolist()
-            return in_turn
+            return slice_.tolist()
         plain = self.options.choose == "uniform" and not self.options.pause
         if plain and self.options.ask == "all" and not isinstance(self._pace, BufferedRounds):
             if count == self.n_users:
                 return range(self.n_users)
             draw = generator(self.seed, "participation", number)
-            drawn: list[int] = np.sort(draw.choice(self.n_users, count, replace=False)).tolist()
-            return drawn
+            return np.sort(draw.choice(self.n_users, count, replace=False)).tolist()
         free = np.ones(self.n_users, np.bool_)
         free[list(busy)] = False
         if self.options.ask == "online":
@@ -245,8 +243,7 @@ class FedAvg(CoordinatedProtocol):
         lots = uniforms(self.seed, number, candidates, ASKED)
         chosen = sample_proportionally(candidates, lots, self._groups, count)
         self._asked_in[chosen] = number
-        ids: list[int] = chosen.tolist()
-        return ids
+        return chosen.tolist()
 
     def _rested(self, candidates: I64, number: int, count: int) -> I64:
         """Return the rested clients, plus as many of the others as are needed, longest rest first."""

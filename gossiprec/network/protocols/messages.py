@@ -179,8 +179,7 @@ class MessageBook:
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the messages that the node sends on its wake."""
         self._heard = None
-        sends: Sequence[int] = self._protocol.on_wake(node, now)
-        return sends
+        return self._protocol.on_wake(node, now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Pass the missed wake to the protocol."""

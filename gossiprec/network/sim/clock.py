@@ -234,8 +234,7 @@ class WakeClock:
     def next_interval(self, node: int) -> float:
         """Return the time from the node's last wake (or from the start) to its next."""
         place = node - self._offset if self._places is None else self._places[node]
-        interval: float = self._streams.next_draw(place)
-        return interval
+        return self._streams.next_draw(place)
 
 
 COMPUTE = purpose_id("compute")

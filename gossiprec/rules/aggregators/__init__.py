@@ -287,8 +287,7 @@ AGGREGATORS: Registry[type[Aggregator]] = Registry("aggregator", __name__, group
 
 def make_aggregator(spec: Any) -> Aggregator:
     """Return a rule for one receiver, as specified by an option of type :data:`Rule`."""
-    rule: Aggregator = build_registered(AGGREGATORS, spec)
-    return rule
+    return build_registered(AGGREGATORS, spec)
 
 
 Rule: TypeAlias = Annotated[str | dict[str, Any], RegisteredName(AGGREGATORS)]

@@ -154,8 +154,7 @@ class StackedDeltas:
 
 def mean_over_uploads(values: F32) -> F32:
     """Return the mean over uploads, summed in the same way for any number of items."""
-    found: F32 = np.ascontiguousarray(np.moveaxis(values, 0, -1)).mean(axis=-1)
-    return found
+    return np.ascontiguousarray(np.moveaxis(values, 0, -1)).mean(axis=-1)
 
 
 def drop_nonfinite(inbox: Inbox) -> Inbox:
@@ -174,8 +173,7 @@ def delta_norms(changes: Sequence[ModelDelta]) -> tuple[F64, F64]:
 
 def row_norms(rows: F32) -> F64:
     """Return the Euclidean norm of each row, in double precision."""
-    found: F64 = np.linalg.norm(rows.astype(np.float64), axis=1)
-    return found
+    return np.linalg.norm(rows.astype(np.float64), axis=1)
 
 
 def clip_inbox(inbox: Inbox, bound: float, shared_bound: float) -> Inbox:

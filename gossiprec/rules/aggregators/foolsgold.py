@@ -134,5 +134,4 @@ def weights_by_similarity(products: F64, confidence: float) -> F64:
     weights /= weights.max()
     with np.errstate(divide="ignore"):
         logits = confidence * (np.log(weights / np.maximum(1.0 - weights, 1e-5)) + 0.5)
-    found: F64 = np.clip(logits, 0.0, 1.0)
-    return found
+    return np.clip(logits, 0.0, 1.0)

@@ -89,5 +89,4 @@ def similarity_slopes(table: F32, best: I64) -> F64:
     norms = np.maximum(row_norms(table), 1e-12)[:, None]
     units = rows / norms
     wanted = (weights / weights.sum()) @ units[best]
-    found: F64 = (wanted - (units @ wanted)[:, None] * units) / norms
-    return found
+    return (wanted - (units @ wanted)[:, None] * units) / norms

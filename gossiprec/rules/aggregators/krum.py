@@ -101,8 +101,7 @@ class Krum(TouchedRule):
         nearest = max(1, distances.shape[-1] - self.options.byzantine - 2)
         distances = np.sort(distances, axis=-1)
         keys = [distances.sum(axis=-1), distances[..., 1 : 1 + nearest].sum(axis=-1)]
-        order: I64 = np.lexsort(keys, axis=-1)[..., : self.options.keep]
-        return order
+        return np.lexsort(keys, axis=-1)[..., : self.options.keep]
 
 
 def model_distances(own: F32, inbox: Inbox, n: int) -> F64:
@@ -112,16 +111,14 @@ def model_distances(own: F32, inbox: Inbox, n: int) -> F64:
     between = np.zeros(n * (n - 1) // 2)
     for _, models in inbox.models(own):
         between += pdist(models, "sqeuclidean")
-    distances: F64 = squareform(np.where(np.isnan(between), np.inf, between))
-    return distances
+    return squareform(np.where(np.isnan(between), np.inf, between))
 
 
 def _nearest_to_mean(values: F32, keep: int) -> I64:
     """Return the deltas nearest to the mean of each item, shape (n_items, keep)."""
     wide = values.astype(np.float64)
     squares = np.square(wide - wide.mean(axis=0)).sum(axis=2)
-    order: I64 = np.argsort(squares, axis=0, kind="stable")[:keep].T
-    return order
+    return np.argsort(squares, axis=0, kind="stable")[:keep].T
 
 
 def item_distances(values: F32) -> F64:

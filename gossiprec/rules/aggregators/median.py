@@ -44,5 +44,4 @@ class Median(TouchedRule):
 def median_of_sorted(ordered: F32) -> F32:
     """Return the median of each number; `ordered` is ascending in its first dimension."""
     n = len(ordered)
-    found: F32 = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
-    return found
+    return 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]

@@ -97,8 +97,7 @@ def distances_from(point: F32, blocks: Iterable[tuple[slice, F32]], n: int) -> F
     with np.errstate(invalid="ignore", over="ignore"):
         for columns, models in blocks:
             squares += np.square(models.astype(np.float64) - point[columns]).sum(axis=1)
-    distances: F64 = np.sqrt(squares)
-    return distances
+    return np.sqrt(squares)
 
 
 def bound_value(bound: Bound, norms: F64) -> float:

@@ -108,8 +108,7 @@ def pair_distances(some: F64, rows: F64) -> F64:
     """Return the Euclidean distance of some rows from all, shape (n_some, n_rows)."""
     products = np.einsum("ik,jk->ij", some, rows)  # one thread, unlike a matrix product
     squares = np.square(some).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * products
-    found: F64 = np.sqrt(np.maximum(squares, 0.0))
-    return found
+    return np.sqrt(np.maximum(squares, 0.0))
 
 
 def smaller_cluster(values: F64) -> Bools:

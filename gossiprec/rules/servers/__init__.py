@@ -165,8 +165,7 @@ SERVERS: Registry[type[Server]] = Registry("server", __name__, group="servers")
 
 def make_server(spec: Any) -> Server:
     """Return the server that an option of type :data:`ServerChoice` specifies."""
-    server: Server = build_registered(SERVERS, spec)
-    return server
+    return build_registered(SERVERS, spec)
 
 
 ServerChoice: TypeAlias = Annotated[str | dict[str, Any], RegisteredName(SERVERS)]
