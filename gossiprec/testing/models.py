@@ -228,7 +228,9 @@ def _central_scores(prepared: PreparedRun) -> F64:
     users = np.arange(prepared.split.n_users)
     models = prepared.executor.store.scoring_view(prepared.planner.current_rows, users)
     contexts = prepared.executor.work.feed.next_contexts(prepared.split)
-    return prepared.executor.score_all(models, contexts, prepared.threads).astype(np.float64)
+    return prepared.executor.score_all(replace(models, contexts=contexts), prepared.threads).astype(
+        np.float64
+    )
 
 
 @dataclass(frozen=True)

@@ -305,20 +305,21 @@ def test_scores_of_all_items_are_those_of_queries_by_any_threads(name, model, to
     before = (np.arange(9) % 4 - 1).astype(np.int32)
     contexts = dict.fromkeys(executor.work.feed.context_columns, before)
 
-    found = executor.score_all(models, contexts, ThreadPool(1))
+    found = executor.score_all(replace(models, contexts=contexts), ThreadPool(1))
 
     query = np.arange(10) * 45, np.tile(np.arange(45, dtype=np.int32), 9)
     wide = {column: before.repeat(45) for column in contexts}
     expected = executor.score(ScoreQuery(models.layout, models.rows, models.row, models.user, *query, wide))
     np.testing.assert_allclose(found, expected.reshape(9, 45), rtol=1e-5, atol=1e-5)
-    assert same(name, executor.score_all(models, contexts, ThreadPool(4)).tobytes(), found.tobytes())
+    threaded = executor.score_all(replace(models, contexts=contexts), ThreadPool(4))
+    assert same(name, threaded.tobytes(), found.tobytes())
     for place in (0, 4, 8):
-        alone = readable(executor, np.array([place]), together=together)
         own = dict.fromkeys(contexts, before[place : place + 1])
-        assert same(name, executor.score_all(alone, own, ThreadPool(2)).tobytes(), found[place].tobytes())
-    none = readable(executor, np.zeros(0, np.int64), together=together)
+        alone = replace(readable(executor, np.array([place]), together=together), contexts=own)
+        assert same(name, executor.score_all(alone, ThreadPool(2)).tobytes(), found[place].tobytes())
     nothing = dict.fromkeys(contexts, before[:0])
-    assert executor.score_all(none, nothing, ThreadPool(2)).shape == (0, 45)
+    none = replace(readable(executor, np.zeros(0, np.int64), together=together), contexts=nothing)
+    assert executor.score_all(none, ThreadPool(2)).shape == (0, 45)
 
 
 @pytest.mark.parametrize("batch_size", [7, None])

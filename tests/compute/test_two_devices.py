@@ -77,7 +77,7 @@ def test_models_train_and_score_on_the_device(model, treated, stays):
     view = ScoringView(work.layout, executor.work.arena.rows, nodes, work.layout.user_index(nodes))
     contexts = dict.fromkeys(work.feed.context_columns, np.zeros(world.n_nodes, np.int32))
     for about in (contexts, {"previous": np.zeros(world.n_nodes, np.int32)}):
-        found = executor.score_all(view, about, ThreadPool(1))
+        found = executor.score_all(replace(view, contexts=about), ThreadPool(1))
         assert found.shape == (world.n_nodes, world.n_items)
 
 

@@ -187,7 +187,7 @@ def test_each_user_is_scored_by_its_own_row_through_the_graph(name):
     seen = prepared.model.encode(p, InteractionGraph.of(prepared.split.train, 40))
     users = np.array([7, 0, 11])
     models = executor.store.scoring_view(prepared.planner.current_rows, users)
-    found = executor.score_all(models, {}, prepared.threads)
+    found = executor.score_all(models, prepared.threads)
     np.testing.assert_allclose(found, (seen["users"][users] @ seen["items"].T).numpy(), rtol=1e-4, atol=1e-6)
 
 

@@ -42,8 +42,8 @@ class RecordingExecutor:
         self.asked.append((query.row.tolist(), items))
         return self._executor.score(query)
 
-    def score_all(self, models, contexts, threads, histories=None):
-        return Executor.score_all(self, models, contexts, threads, histories)
+    def score_all(self, models, threads):
+        return Executor.score_all(self, models, threads)
 
 
 def executor_for(split, *, user_table=False, seed=0):

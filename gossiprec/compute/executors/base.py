@@ -226,25 +226,8 @@ class Executor(ABC):
         """Return the model's constants for the items of a query."""
         return self.work.model.constants if query.constants is None else query.constants
 
-    def score_all(
-        self,
-        models: ScoringView,
-        contexts: Mapping[str, I32],
-        threads: ThreadPool,
-        histories: Mapping[str, I32] | None = None,
-    ) -> F32:
-        """Return the scores of all items, shape (n_models, n_items), byte-identical for any number of threads.
-
-        Parameters
-        ----------
-        models : ScoringView
-            The versions, and the users that they score for.
-        contexts : mapping of str to ndarray of int32, shape (n_models,)
-            The feed's context columns.
-        threads : ThreadPool
-        histories : mapping of str to ndarray of int32, shape (n_models, ...), optional
-            The feed's columns that hold one entry per user.
-        """
+    def score_all(self, models: ScoringView, threads: ThreadPool) -> F32:
+        """Return the scores of all items, shape (n_models, n_items), byte-identical for any number of threads."""
         n_items = models.layout.n_items
         found = np.empty((len(models.row), n_items), np.float32)
 
@@ -252,9 +235,9 @@ class Executor(ABC):
             each = slice(some.start, some.stop)
             items = np.tile(np.arange(n_items, dtype=np.int32), len(some))
             offsets = np.arange(len(some) + 1, dtype=np.int64) * n_items
-            wide = {name: column[each].repeat(n_items) for name, column in contexts.items()}
+            wide = {name: column[each].repeat(n_items) for name, column in models.contexts.items()}
             about = (models.layout, models.rows, models.row[each], models.user[each])
-            before = {name: column[each] for name, column in (histories or {}).items()}
+            before = {name: column[each] for name, column in models.histories.items()}
             scores = self.score(ScoreQuery(*about, offsets, items, wide, None, models.together, before))
             found[each] = scores.reshape(len(some), n_items)
 
@@ -293,16 +276,9 @@ class TrainingExecutor(Executor):
         """Return predicted scores."""
         return self._scoring.score(replace(query, rows=self._scored_rows(query.rows)))
 
-    def score_all(
-        self,
-        models: ScoringView,
-        contexts: Mapping[str, I32],
-        threads: ThreadPool,
-        histories: Mapping[str, I32] | None = None,
-    ) -> F32:
+    def score_all(self, models: ScoringView, threads: ThreadPool) -> F32:
         """Return the scores of all items."""
-        seen = replace(models, rows=self._scored_rows(models.rows))
-        return self._scoring.score_all(seen, contexts, threads, histories)
+        return self._scoring.score_all(replace(models, rows=self._scored_rows(models.rows)), threads)
 
     def _scored_rows(self, rows: F32) -> F32:
         """Return the rows by which models score: the rows themselves."""

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.optim.adam import adam
 
-from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors import EXECUTORS
@@ -95,11 +95,11 @@ class AllItemScorer:
         threads.run(score_some)
         return found
 
-    def score_after_histories(self, models: ScoringView, history: I32, threads: ThreadPool) -> F32:
+    def score_after_histories(self, models: ScoringView, threads: ThreadPool) -> F32:
         """Return the scores by one version for users with histories, shape (n_models, n_items)."""
         model, found = self.model, np.empty((len(models.row), models.layout.n_items), np.float32)
         assert isinstance(model, SequenceModel)  # no other feed has histories
-        p = self._p(models, 0)
+        history, p = models.histories["history"], self._p(models, 0)
 
         def score_some(part: int) -> None:
             with torch.no_grad(), single_torch_thread():
@@ -207,18 +207,13 @@ class BatchedExecutor(Executor):
                 out[at[real]] = logits.cpu().numpy()[real]
         return out
 
-    def score_all(
-        self,
-        models: ScoringView,
-        contexts: Mapping[str, I32],
-        threads: ThreadPool,
-        histories: Mapping[str, I32] | None = None,
-    ) -> F32:
+    def score_all(self, models: ScoringView, threads: ThreadPool) -> F32:
         """Return the scores of all items, user by user if the model can: no shape depends on other users."""
-        if histories and "history" in histories and models.together:
-            return self._whole_lists.score_after_histories(models, histories["history"], threads)
-        found = None if contexts or histories else self._whole_lists.score_each_user(models, threads)
-        return super().score_all(models, contexts, threads, histories) if found is None else found
+        if "history" in models.histories and models.together:
+            return self._whole_lists.score_after_histories(models, threads)
+        plain = not (models.contexts or models.histories)
+        found = self._whole_lists.score_each_user(models, threads) if plain else None
+        return super().score_all(models, threads) if found is None else found
 
     @property
     def _stored(self) -> HostRows | DeviceArena:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.base.arrays import F32, I64
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
@@ -183,16 +183,11 @@ class ClientExecutor(TrainingExecutor):
         self._trainer.warm_up()
         self._scoring.warm_up_scores()
 
-    def score_all(
-        self,
-        models: ScoringView,
-        contexts: Mapping[str, I32],
-        threads: ThreadPool,
-        histories: Mapping[str, I32] | None = None,
-    ) -> F32:
+    def score_all(self, models: ScoringView, threads: ThreadPool) -> F32:
         """Return the scores of all items; by the trainer, if it can."""
-        found = None if contexts or histories else self._trainer.score_all_items(models, threads)
-        return super().score_all(models, contexts, threads, histories) if found is None else found
+        plain = not (models.contexts or models.histories)
+        found = self._trainer.score_all_items(models, threads) if plain else None
+        return super().score_all(models, threads) if found is None else found
 
     @property
     def update_bytes(self) -> dict[tuple[int, int], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ Handles = npt.NDArray[np.integer]
 class ScoringView:
     """Models of some users in the form in which an executor scores them, user by user.
 
-    See :class:`gossiprec.models.base.kernel_interface.ScoreQuery`.
+    See :class:`gossiprec.models.base.kernel_interface.ScoreQuery`; `contexts`, shape (n_models,) each, and `histories`,
+    shape (n_models, ...) each, are the feed's context columns and columns with one entry per user.
     """
 
     layout: Layout
@@ -32,6 +33,8 @@ class ScoringView:
     row: I64
     user: I64
     together: bool = False
+    contexts: Mapping[str, I32] = field(default_factory=dict)
+    histories: Mapping[str, I32] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -443,9 +443,11 @@ class UtilityEvaluator:
         part : str
         """
         contexts = {name: column[users] for name, column in self._before_next.items()}
-        models = self._executor.store.scoring_view(current, users)
         histories = {name: column[users] for name, column in self._histories[part].items()}
-        scores = self._executor.score_all(models, contexts, self._threads, histories)
+        models = self._executor.store.scoring_view(current, users)
+        scores = self._executor.score_all(
+            replace(models, contexts=contexts, histories=histories), self._threads
+        )
         level = scores[:, 0] == scores[:, -1]  # checked with two columns, so that few rows are read in full
         level[level] = (scores[level] == scores[level, :1]).all(axis=1)
         self._tied.append(users[level])
