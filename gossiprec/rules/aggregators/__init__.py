@@ -187,8 +187,8 @@ class Aggregator(Stateful, ABC):
 
     @property
     def uses_deltas(self) -> bool:
-        """Whether the rule reads :attr:`Inbox.deltas`, so that it requires nodes that send updates."""
-        return False
+        """Whether the rule reads :attr:`Inbox.deltas` (``over: touched``), so that nodes must send updates."""
+        return getattr(self.options, "over", "all") == "touched"
 
     @property
     def min_models(self) -> int:

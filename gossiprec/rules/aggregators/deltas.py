@@ -59,11 +59,6 @@ class TouchedRule(Aggregator):
         """Number of items so far with fewer than :attr:`enough` deltas in an inbox, and of all items with deltas."""
         return self._n_small_items, self._n_items
 
-    @property
-    def uses_deltas(self) -> bool:
-        """Whether the option `over` is ``touched``."""
-        return self.options.over == "touched"
-
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the reduced models, or the own model with the reduced deltas added."""
         if not self.uses_deltas:

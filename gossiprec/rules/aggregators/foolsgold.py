@@ -39,16 +39,7 @@ class FoolsGold(Aggregator):
     Options = FoolsGoldOptions
     options: FoolsGoldOptions
     is_robust = False
-
-    @property
-    def uses_deltas(self) -> bool:
-        """Whether the option `over` is ``touched``."""
-        return self.options.over == "touched"
-
-    @property
-    def enough(self) -> int:
-        """Three: two models resemble only each other."""
-        return 3
+    enough = 3  # two models resemble only each other
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the weighted mean, or the own model if no model has a weight."""

@@ -39,11 +39,7 @@ class GeometricMedian(TouchedRule):
 
     Options = GeometricMedianOptions
     options: GeometricMedianOptions
-
-    @property
-    def enough(self) -> int:
-        """Three, because every point between two models has the same sum of distances to them."""
-        return 3
+    enough = 3  # every point between two models has the same sum of distances to them
 
     def breakdown(self, n: int) -> int:
         """Return the largest number below half of the models."""

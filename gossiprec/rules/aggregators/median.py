@@ -20,10 +20,7 @@ from gossiprec.rules.aggregators.deltas import TouchedRule
 class Median(TouchedRule):
     """The median of each number over the models; the mean of the two middle ones if n is even. Weights are not used."""
 
-    @property
-    def enough(self) -> int:
-        """Three, because the median of two models is their mean."""
-        return 3
+    enough = 3  # the median of two models is their mean
 
     def breakdown(self, n: int) -> int:
         """Return the largest number below half of the models."""

@@ -49,11 +49,6 @@ class NormBound(Aggregator):
     Options = NormBoundOptions
     options: NormBoundOptions
 
-    @property
-    def uses_deltas(self) -> bool:
-        """Whether the option `over` is ``touched``."""
-        return self.options.over == "touched"
-
     def breakdown(self, n: int) -> int:
         """Return all models for given bounds, and the largest number below half of them for a median bound."""
         return (n - 1) // 2 if "median" in (self.options.bound, self.options.shared_bound) else n

@@ -11,18 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.base.arrays import F32
-from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, RoundSums
+from gossiprec.rules.aggregators import AGGREGATORS, Inbox, RoundSums
 from gossiprec.rules.aggregators.deltas import add_deltas
+from gossiprec.rules.aggregators.sum import Sum
 
 
 @AGGREGATORS.register("touched-mean")
-class TouchedMean(Aggregator):
+class TouchedMean(Sum):
     """The model plus the weighted mean of each item's deltas over its clients, and of shared weights over all."""
 
-    uses_deltas = True
-    is_robust = False
-    propagates_nonfinite = True
-    from_sums = True
     counts_items = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:

@@ -42,11 +42,6 @@ class UCSU(Aggregator):
     Options = UCSUOptions
     options: UCSUOptions
 
-    @property
-    def uses_deltas(self) -> bool:
-        """Whether the option `over` is ``touched``."""
-        return self.options.over == "touched"
-
     def breakdown(self, n: int) -> int:
         """Return all models for a given bound, and the largest number below half of them for a median bound."""
         return (n - 1) // 2 if self.options.bound == "median" else n

@@ -55,17 +55,13 @@ class UNION(ReportsFindings, Aggregator):
     options: UNIONOptions
     uses_deltas = True
     is_robust = False
+    enough = 3  # of two clients none is the smaller cluster
     checkpointed = ("filtered",)
     measures = ("filtered_share",)
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         self._filtered = float("nan")
-
-    @property
-    def enough(self) -> int:
-        """Three: of two clients none is the smaller cluster."""
-        return 3
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with the deltas of the larger cluster."""
