@@ -107,12 +107,8 @@ class MessageEncoder:
                 if each.keeps_memory and id(each) not in self._memory:
                     self._memory[id(each)] = np.zeros((len(rewrites), work.layout.shared.stop), np.float32)
             in_rows = all(isinstance(each, RowTransform) and not is_foreign(each) for _, each in chain)
-            if (
-                in_rows
-                and node not in self._forgeries
-                and node not in self._answers
-                and not isinstance(store, UpdateStore)
-            ):
+            writes_itself = node in self._forgeries or node in self._answers
+            if in_rows and not writes_itself and not isinstance(store, UpdateStore):
                 self._chain_of[node] = self._index_of(chain)
 
     def _index_of(self, chain: Chain) -> int:
@@ -120,7 +116,7 @@ class MessageEncoder:
         found = [
             place
             for place, known in enumerate(self._chains)
-            if len(known) == len(chain) and all(map(_is_same, known, chain))
+            if [id(each) for _, each in known] == [id(each) for _, each in chain]
         ]
         if not found:
             self._chains.append(chain)
@@ -128,13 +124,11 @@ class MessageEncoder:
 
     def state(self) -> dict[str, Any]:
         """Return the memory of all transforms and forgeries, for a checkpoint."""
-        return {"memory": [*self._memory.values(), *self._forged_memory.values()]}
+        return {"memory": self.export_nodes(np.arange(len(self._chain_of)))}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
-        memories = [*self._memory.values(), *self._forged_memory.values()]
-        for own, found in zip(memories, state["memory"], strict=True):
-            own[:] = found
+        self.import_nodes(np.arange(len(self._chain_of)), state["memory"])
 
     def export_nodes(self, nodes: I64) -> list[F32]:
         """Return copies of the memory of some nodes."""
@@ -309,16 +303,13 @@ class MessageEncoder:
     ) -> MessagePayload:
         """Return the payload that a node of an adversary sends in place of another."""
         node, number = int(program.node[task]), int(program.push[task])
-        event, handle, base = (
-            self._pushes.event(node, number),
-            int(program.source[task]),
-            int(program.base[task]),
-        )
+        event = self._pushes.event(node, number)
         push = PushContext(
             self._work.seed, node, number, self._work.feed.positives[node].copy(), event.round,
             np.array(receiver, np.int64) if receiver else event.receivers, event.cohort.copy(),
         )  # fmt: skip
-        return self._answers[node](payload, self._store.whole_base(handle, base, node), push)
+        base = self._store.whole_base(int(program.source[task]), int(program.base[task]), node)
+        return self._answers[node](payload, base, push)
 
     def _forged(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
@@ -454,7 +445,10 @@ def _check(
             "numbers as it receives, and list in `hides` the blocks that it withholds"
         )
     if not all(np.isfinite(part).all() for part in payload.parts):
-        raise ScenarioError(_not_finite(name, push.node, push.number))
+        raise ScenarioError(
+            f"{which} contains NaN or infinite values; lower training.learning_rate if the model has diverged, "
+            "otherwise fix the policy's transform"
+        )
     n_numbers = sum(part.size for part in payload.parts)
     if payload.sent is not None and not is_partial:
         raise ScenarioError(
@@ -469,21 +463,10 @@ def _check(
         )
 
 
-def _is_same(one: tuple[str, Transform], other: tuple[str, Transform]) -> bool:
-    return one[1] is other[1]
-
-
 def _base_rows(program: Program, tasks: I64) -> I32:
     """Return the rows of the versions before the local update; of those that are sent if there was none."""
     source, base = program.source[tasks], program.base[tasks]
     return np.where(base >= 0, base, source)
-
-
-def _not_finite(name: str, node: int, number: int) -> str:
-    return (
-        f"policies: {name}: push {number} of node {node} contains NaN or infinite values; lower training.learning_rate "
-        "if the model has diverged, otherwise fix the policy's transform"
-    )
 
 
 @dataclass(frozen=True)
