@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _no_server() -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class CoordinatorContext:
     """The coordinator's knowledge before the first round.
@@ -80,7 +76,7 @@ class CoordinatorContext:
     seed: int
     n_clients: int
     contribution: Any
-    make_server: Callable[[], Server | None] = _no_server
+    make_server: Callable[[], Server | None] = lambda: None
     closes_epochs: bool = False
 
     def epoch_begun_at(self, round: RoundContext) -> int | None:
@@ -534,11 +530,6 @@ def overrides_method(recommender: Recommender, method: str) -> bool:
     return getattr(type(recommender), method) is not getattr(Recommender, method)
 
 
-def overrides_term(recommender: Recommender) -> bool:
-    """Return whether a recommender's analytic term belongs to its own loss; False for a subclass with another loss."""
-    return defined_by_same_class(recommender, "analytic_term", "loss", "draws")
-
-
 _GRADIENTS: dict[type[Feed], tuple[str, Callable[[Model], bool]]] = {
     PointwiseFeed: ("analytic_gradient", has_own_gradient),
     PairwiseFeed: ("pair_gradient", has_own_pair_gradient),
@@ -567,7 +558,10 @@ def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> 
         gradient, AnalyticGradient
     ):  # samples are drawn ahead, so that recommenders may change them
         return None if leaves_loss_unchanged(recommender) else _losses_of(recommender)
-    has_term = overrides_term(recommender) and recommender.analytic_term(gradient) is not None
+    own_term = defined_by_same_class(
+        recommender, "analytic_term", "loss", "draws"
+    )  # else it is of another loss
+    has_term = own_term and recommender.analytic_term(gradient) is not None
     if not (has_term or leaves_loss_unchanged(recommender)):
         return _losses_of(recommender)
     if overrides_method(recommender, "transform_samples"):

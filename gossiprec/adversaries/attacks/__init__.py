@@ -134,10 +134,6 @@ def _no_nodes() -> I64:
     return np.zeros(0, np.int64)
 
 
-def _no_graph() -> None:
-    return None
-
-
 def _no_attributes(name: str, bins: tuple[float, ...], share: float) -> KnownAttribute:
     raise ScenarioError(
         f"observers: attribute {name}: found no attributes of users; expected an attack with needs_features"
@@ -211,7 +207,7 @@ class AttackContext:
     known_attribute: Callable[[str, tuple[float, ...], float], KnownAttribute] = _no_attributes
     candidates: Callable[[int, NonMembers], Ragged] | None = None
     own_names: Callable[[I64], I64] | None = None
-    neighbors: Callable[[], Sequence[Sequence[int]] | None] = _no_graph
+    neighbors: Callable[[], Sequence[Sequence[int]] | None] = lambda: None
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return the number of deliveries between each pair of users, counting those known before the run.

@@ -189,7 +189,8 @@ class ReferenceAttack(MembershipAttack):
     def _candidate_scores(self, candidates: Ragged, before: F32, rows: F32) -> F64:
         layout = replace(self.context.scorer.layout, n_users=1)
         n = len(candidates)
-        if not self._hides_all:
+        # if all victims hide their user row, reference models are observed without it, too
+        if not self.context.hides_user[: self.context.n_users][self.candidates.sizes > 0].all():
             query = ScoreQuery(
                 layout,
                 rows,
@@ -210,11 +211,6 @@ class ReferenceAttack(MembershipAttack):
             direction, _ = judge_moves(after - first[candidates.values[part]])
             found[part] = (after * direction).sum(axis=1)
         return found
-
-    @property
-    def _hides_all(self) -> bool:
-        """Whether all victims hide their user row, so that reference models are observed without it, too."""
-        return bool(self.context.hides_user[: self.context.n_users][self.candidates.sizes > 0].all())
 
     def _scores_of(self, slot: int) -> F64:
         """Return the scores of all candidates: of each victim's logits, standardised, by the reference models."""

@@ -266,7 +266,9 @@ class BatchedExecutor(Executor):
                 clip = self._put(self.work.node_settings.clip_norm[stack.node[some]])
                 parts = self._clipped_sums(table_views(self.work.layout, parameters[some]), batch, clip)
             else:
-                parts = self._gradients(table_views(self.work.layout, parameters[some]), batch)
+                tables = table_views(self.work.layout, parameters[some])
+                leaves = {name: table.detach().requires_grad_() for name, table in tables.items()}
+                parts = _slopes(vmap(self._loss), leaves, batch)
             torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
             if stack.kind == TrainingMode.PRIVATE:
                 self._make_private(gradient[some], stack.node[some], k, batch["weights"])
@@ -303,11 +305,6 @@ class BatchedExecutor(Executor):
                 beta1=training.beta1, beta2=training.beta2, eps=training.epsilon, weight_decay=0.0, amsgrad=False,
                 maximize=False, fused=True,
             )  # fmt: skip
-
-    def _gradients(self, tables: Tensors, batch: Tensors) -> Tensors:
-        """Return each node's gradient."""
-        leaves = {name: table.detach().requires_grad_() for name, table in tables.items()}
-        return _slopes(vmap(self._loss), leaves, batch)
 
     def _clipped_sums(self, tables: Tensors, batch: Tensors, clip: Tensor) -> Tensors:
         """Return each node's sum of clipped sample gradients; padding has weight 0."""

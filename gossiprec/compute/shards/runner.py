@@ -23,7 +23,7 @@ from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
-from gossiprec.compute.shards import Key, Mailbox, RowBatch, ShardContext, ShardLostError, ShardPlan
+from gossiprec.compute.shards import Key, Mailbox, ShardContext, ShardLostError, ShardPlan
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
 from gossiprec.compute.store.update_store import UpdateStore
@@ -82,7 +82,8 @@ class RowLinks:
     def __init__(self, number: int, mailbox: Mailbox, secret: bytes, host: str) -> None:
         self._number, self._mailbox, self._secret = number, mailbox, secret
         self._buffers = BufferPool()
-        self._listeners = [socket.create_server((host, 0), family=_family(host))]
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listeners = [socket.create_server((host, 0), family=family)]
         name = f"gossiprec-{os.urandom(16).hex()}" if sys.platform == "linux" else ""
         if name:  # in Linux's abstract namespace, so that no file is left
             self._listeners.append(socket.socket(socket.AF_UNIX))
@@ -205,10 +206,6 @@ def _open_link(address: Address) -> socket.socket:
         else:
             return end
     return socket.create_connection((host, port), CONNECT_S)
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def _write(descriptor: int, pieces: Sequence[Any]) -> None:
@@ -489,7 +486,7 @@ class ShardRunner(WaveRunner):
             self._send(route, wave)
             self._compute(plan, part.ready, NOTHING)
             for batch in part.incoming:
-                self._take(batch)
+                self._fetch(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
             self._compute(
                 plan,
                 part.waiting,
@@ -574,10 +571,6 @@ class ShardRunner(WaveRunner):
         self.sent.bytes += size
         self.sent.sent_s += time.perf_counter() - begin
         return size
-
-    def _take(self, batch: RowBatch) -> None:
-        """Receive the rows that another shard sends for a wave."""
-        self._fetch(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
 
     def _fetch(self, shard: int, key: Key, rows: I64) -> None:
         """Receive rows and note the times of waiting and storing."""

@@ -223,7 +223,8 @@ def wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None
         Mean wake periods until the mean over nodes of the expected share is `fraction`; None if the graph has fewer
         links (see :func:`reachable_fraction`), or exactly as many: then the mean time is infinite.
     """
-    _check_fraction(fraction)
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"found fraction {fraction}, must be from 0 to 1")
     if fanout < 1:
         raise ValueError(f"found fanout {fanout}, must be at least 1")
     links = adjacency(graph)
@@ -240,11 +241,6 @@ def wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None
     while missing(latest) > 0:
         latest *= 2
     return float(optimize.brentq(missing, 0.0, latest))
-
-
-def _check_fraction(fraction: float) -> None:
-    if not 0 <= fraction <= 1:
-        raise ValueError(f"found fraction {fraction}, must be from 0 to 1")
 
 
 Neighbors = list[set[int]]

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.rng import purpose_id
 from gossiprec.data.sources import FileSource
@@ -100,7 +100,9 @@ def _read(source: FileSource, people: str, n_nodes: int, *, per_wake: float, see
     layout = TextFormat(COLUMNS, ",", header=True, quote='"')
     require_header(source, layout)
     names = IdEncoder()
-    time = number_parser("a time of 0 or more: the run begins at 0", _not_negative)
+    time = number_parser(
+        "a time of 0 or more: the run begins at 0", lambda values: np.isfinite(values) & (values >= 0.0)
+    )
     duration = number_parser("a duration above 0", lambda values: np.isfinite(values) & (values > 0.0))
     end = names.make_parser("node")
     table = read_columns(source, layout, {"time": time, "i": end, "j": end, "duration": duration})
@@ -133,10 +135,6 @@ def _read(source: FileSource, people: str, n_nodes: int, *, per_wake: float, see
         row, found, allowed = min(faults)
         raise source.error(find_line_of_row(source, layout, row), found, allowed)
     return Contacts(begin / per_wake, until / per_wake, one, other)
-
-
-def _not_negative(values: F64) -> Bools:
-    return np.isfinite(values) & (values >= 0.0)
 
 
 def _node_id(name: str, n_nodes: int) -> int:

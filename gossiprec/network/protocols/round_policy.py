@@ -469,17 +469,13 @@ class DeadlineRounds(RoundPolicy):
 
         A round in which no client could be asked lasts until its deadline: some may be online then.
         """
-        options = self._options
+        options, answered = self._options, self._asked - len(self._waiting)
         end = options.max_duration
         if self._asked and not self._waiting:
             end = options.min_duration
-        elif options.deadline is not None and self._has_enough:
+        elif options.deadline is not None and answered >= options.minimum * self._asked - 1e-9:
             end = options.deadline
         return max(self._began + end, now)
-
-    @property
-    def _has_enough(self) -> bool:
-        return self._asked - len(self._waiting) >= self._options.minimum * self._asked - 1e-9
 
 
 class BufferedRounds(RoundPolicy):

@@ -185,11 +185,6 @@ class SemiDecentralised(Protocol):
         """Return a member's answer to its head."""
         return [message.reply(UPDATE)] if message.kind == TASK else ()
 
-    def _fraction_of_heads(self, rounds: float) -> float:
-        """Return the expected fraction of the other heads from which a head has heard."""
-        missed = 1.0 - self.options.fanout / max(len(self.heads) - 1, 1)
-        return float(1.0 - missed**rounds)
-
     def predicted_fraction_met(self, rounds: float) -> float | None:
         """Return the mean over users' nodes, with C heads among N nodes and s receivers of a head, after V wakes.
 
@@ -200,4 +195,5 @@ class SemiDecentralised(Protocol):
             return None
         n, heads = self.n_users, len(self.heads)
         in_clusters = 2 * (n - heads) * min(1.0, rounds)
-        return (in_clusters + heads * (heads - 1) * self._fraction_of_heads(rounds)) / (n * (n - 1))
+        missed = 1.0 - self.options.fanout / max(heads - 1, 1)
+        return (in_clusters + heads * (heads - 1) * float(1.0 - missed**rounds)) / (n * (n - 1))
