@@ -272,13 +272,8 @@ def insert_resets(segment: TapeSegment, time: F64, node: I32) -> TapeSegment:
         "queued": 0.0,
     }
     fill |= {"time": time, "ready": time}
-    columns: dict[str, Any] = {
-        name: np.insert(getattr(segment, name), at, values) for name, values in fill.items()
-    }
-    if len(segment.factor):
-        columns["factor"] = np.insert(segment.factor, at, 1.0)
-    if len(segment.slot):
-        columns["slot"] = np.insert(segment.slot, at, 0)
+    fill |= {name: value for name, value in (("factor", 1.0), ("slot", 0)) if len(getattr(segment, name))}
+    columns: dict[str, Any] = {name: np.insert(getattr(segment, name), at, v) for name, v in fill.items()}
     return replace(segment, **columns)
 
 
