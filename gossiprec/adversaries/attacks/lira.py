@@ -24,17 +24,12 @@ import numpy as np
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.reference_models import (
     ReferenceAttack,
-    ReferenceOptions,
     ReferenceScores,
     item_means,
 )
 from gossiprec.base.arrays import F64, I32
 
 LEAST_DEVIATION = 1e-6
-
-
-class LiRAOptions(ReferenceOptions):
-    """Options of the attack."""
 
 
 class Normals(NamedTuple):
@@ -54,7 +49,6 @@ class LiRA(ReferenceAttack):
     """Membership inference by a likelihood ratio, by coalitions or the coordinator."""
 
     name = "lira"
-    Options = LiRAOptions
 
     def fitted(self, references: ReferenceScores) -> tuple[Normals, Normals]:
         """Return the distributions of scores of members and of others."""

@@ -16,12 +16,8 @@ this is a choice, the paper has no such victims.
 from __future__ import annotations
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.membership import MembershipAttack, MembershipOptions
+from gossiprec.adversaries.attacks.membership import MembershipAttack
 from gossiprec.base.arrays import F64
-
-
-class LossMIAOptions(MembershipOptions):
-    """Options of the attack."""
 
 
 @ATTACKS.register("loss-mia")
@@ -29,7 +25,6 @@ class LossMIA(MembershipAttack):
     """Membership inference from the loss of single items, by single nodes, coalitions or the coordinator."""
 
     name = "loss-mia"
-    Options = LossMIAOptions
 
     def _scores_of(self, slot: int) -> F64:
         """Return the logits of all candidates."""

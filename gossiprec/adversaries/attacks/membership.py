@@ -128,6 +128,7 @@ class MembershipAttack(Attack):
     kept_arrays: ClassVar[tuple[str, ...]] = ("kept", "heard", "directions", "evidence")
     """Arrays that change during a run, with a row for each observer."""
 
+    Options = MembershipOptions
     options: MembershipOptions
 
     def __init__(self, options: Any, context: AttackContext) -> None:

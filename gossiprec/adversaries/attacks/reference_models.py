@@ -93,6 +93,7 @@ class ReferenceScores:
 class ReferenceAttack(MembershipAttack):
     """Membership inference with reference models. They are trained at the first report, once for each coalition."""
 
+    Options = ReferenceOptions
     options: ReferenceOptions
 
     def __init__(self, options: Any, context: AttackContext) -> None:

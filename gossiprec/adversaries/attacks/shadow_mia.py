@@ -21,7 +21,6 @@ import numpy as np
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.reference_models import (
     ReferenceAttack,
-    ReferenceOptions,
     ReferenceScores,
     item_means,
 )
@@ -31,17 +30,12 @@ RIDGE = 1e-3
 """Weight of the squared coefficients of the classifier per sample."""
 
 
-class ShadowMIAOptions(ReferenceOptions):
-    """Options of the attack."""
-
-
 @ATTACKS.register("shadow-mia")
 class ShadowMIA(ReferenceAttack):
     """Membership inference by a classifier, by coalitions or the coordinator."""
 
     name = "shadow-mia"
     uses_torch = True  # not torch, but LAPACK: its last digits also differ between processors
-    Options = ShadowMIAOptions
 
     def fitted(self, references: ReferenceScores) -> tuple[F64, F64]:
         """Return the mean score of each item for others, and the coefficients of the classifier."""

@@ -27,12 +27,8 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.adversaries.attacks.membership import MembershipAttack, MembershipOptions
+from gossiprec.adversaries.attacks.membership import MembershipAttack
 from gossiprec.base.arrays import F64
-
-
-class UpdateMIAOptions(MembershipOptions):
-    """Options of the attack."""
 
 
 @ATTACKS.register("update-mia")
@@ -41,7 +37,6 @@ class UpdateMIA(MembershipAttack):
 
     name = "update-mia"
     compares = True
-    Options = UpdateMIAOptions
 
     def _scores_of(self, slot: int) -> F64:
         """Return the evidence for all candidates so far."""
