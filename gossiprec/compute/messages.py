@@ -263,7 +263,7 @@ class OutgoingTransforms:
     """
 
     def __init__(self, layout: Layout, n_nodes: int) -> None:
-        self._layout = layout
+        self.layout = layout
         self._hides = {role: np.zeros(n_nodes, np.bool_) for role in sendable_widths(layout)}
         self._extra = np.zeros(n_nodes, np.int64)
         self._rewriting: list[tuple[str, Transform, Bools]] = []
@@ -389,7 +389,7 @@ class OutgoingTransforms:
 
     @property
     def _numbers(self) -> I64:
-        leaves = [(~self._hides[role]) * width for role, width in sendable_widths(self._layout).items()]
+        leaves = [(~self._hides[role]) * width for role, width in sendable_widths(self.layout).items()]
         return np.asarray(np.sum(leaves, axis=0), np.int64)
 
     def _refuse_memory_by_receiver(self, nodes: I64) -> None:
@@ -407,11 +407,11 @@ class OutgoingTransforms:
                 f"policies: {name} hides the {role.value} blocks, but receivers merge them; only the user's "
                 "row can be withheld"
             )
-        if self._layout.user_width == 0:
+        if self.layout.user_width == 0:
             raise ScenarioError(
                 f"policies: {name} withholds the user's row, but the model has none; remove the policy"
             )
-        if self._layout.n_users > 1:
+        if self.layout.n_users > 1:
             raise ScenarioError(
                 f"policies: {name} withholds the user's row, but with protocol.user_table 'averaged' every "
                 "node holds and sends all rows; set protocol.user_table to 'own'"

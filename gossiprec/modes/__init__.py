@@ -153,15 +153,9 @@ class RunMode(ABC):
         """
 
     def add_transforms(  # noqa: B027 (most modes add none)
-        self,
-        outgoing: OutgoingTransforms,
-        scenario: Scenario,
-        protocol: Protocol,
-        layout: Layout,
-        server: Server | None,
-        n_uploading: int,
+        self, outgoing: OutgoingTransforms, scenario: Scenario, server: Server | None, nodes: I64
     ) -> None:
-        """Add the transforms of messages that the mode requires; the first `n_uploading` nodes also send user rows.
+        """Add the transforms of messages that the mode requires; `nodes` send no user rows.
 
         Raises
         ------

@@ -10,6 +10,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.modes import MODES, RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
+    from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor, ExecutorContext
     from gossiprec.compute.executors.clients import ClientTrainer
     from gossiprec.compute.local_update import NodeSettings
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from gossiprec.compute.store.update_store import UpdateStore
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
-    from gossiprec.models import Layout
-    from gossiprec.network.protocols import Protocol
     from gossiprec.rules.servers import Server
     from gossiprec.scenario import Scenario
     from gossiprec.scenario.definition import RegisteredChoice
@@ -144,19 +143,13 @@ class ClientUpdates(RunMode):
         )
 
     def add_transforms(
-        self,
-        outgoing: OutgoingTransforms,
-        scenario: Scenario,
-        protocol: Protocol,
-        layout: Layout,
-        server: Server | None,
-        n_uploading: int,
+        self, outgoing: OutgoingTransforms, scenario: Scenario, server: Server | None, nodes: I64
     ) -> None:
         """Leave the user's row out of messages, and refuse messages and networks that updates cannot have."""
         from gossiprec.compute.messages import WithholdUserRow
 
-        if layout.user_width:
-            outgoing.add("protocol.client_model", WithholdUserRow(), np.arange(n_uploading, protocol.n_nodes))
+        if outgoing.layout.user_width:
+            outgoing.add("protocol.client_model", WithholdUserRow(), nodes)
         if scenario.executor.storage != "float32":
             raise unsupported_with_updates(
                 f"executor.storage: found {scenario.executor.storage!r}; expected 'float32'"

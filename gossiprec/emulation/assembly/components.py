@@ -433,7 +433,8 @@ def make_outgoing_transforms(
         extras = Transform()
         extras.extra_bytes = server.extra_bytes
         outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
-    choose_mode(protocol).add_transforms(outgoing, scenario, protocol, layout, server, n_uploading)
+    others = np.arange(n_uploading, protocol.n_nodes)
+    choose_mode(protocol).add_transforms(outgoing, scenario, server, others)
     return outgoing
 
 
