@@ -143,10 +143,8 @@ class AnswerRounds(SumRounds):
             time, some = float(segment.time[event]), _places(segment, messages)
             self._end_round(time)
             if messages:
-                self._round, self._cohort = (
-                    self._round + 1,
-                    np.unique(segment.receiver[some]).astype(np.int64),
-                )
+                self._round += 1
+                self._cohort = np.unique(segment.receiver[some]).astype(np.int64)
                 self._requests.update(dict.fromkeys(messages, self._round))
                 self._begin(time, self._coordinator, self._cohort)
         elif kind == TapeEvent.DELIVER and node == self._coordinator:

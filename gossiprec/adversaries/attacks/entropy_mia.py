@@ -88,11 +88,9 @@ class EntropyMIA(ScoringAttack):
         if isinstance(pools, IndividualObservers):
             return
         for p, name in enumerate(self._names):
-            targets, victims, hidden = (
-                pools.targets[p],
-                pools.victims_with_user_row(p),
-                pools.victims_without_user_row(p),
-            )
+            targets = pools.targets[p]
+            victims = pools.victims_with_user_row(p)
+            hidden = pools.victims_without_user_row(p)
             for b, momentum in enumerate(as_unique_list(self.options.momentum)):
                 entropies = entropy(pools.scores_of_all_items(p, b, victims)).astype(np.float32)
                 yield MembershipGuesses(

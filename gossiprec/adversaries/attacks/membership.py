@@ -375,10 +375,8 @@ class MembershipAttack(Attack):
     def _all_scores(self, models: F32) -> F64:
         """Return the scores of all places of small models, shape (n, n_items)."""
         n, n_items = len(models), self.small.n_items
-        offsets, items = (
-            np.arange(n + 1, dtype=np.int64) * n_items,
-            np.tile(np.arange(n_items, dtype=np.int32), n),
-        )
+        offsets = np.arange(n + 1, dtype=np.int64) * n_items
+        items = np.tile(np.arange(n_items, dtype=np.int32), n)
         query = ScoreQuery(self.small, models, np.arange(n), np.zeros(n, np.int64), offsets, items)
         return self.context.scorer.score(query).reshape(n, n_items).astype(np.float64)
 

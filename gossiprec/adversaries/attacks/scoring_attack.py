@@ -324,10 +324,8 @@ class ScoringAttack(Attack):
         if options.who == "single":
             kept = n_items if references == "all" else prospect.own_items + references
             small = replace(prospect.layout, n_items=round(min(kept, n_items)), n_users=1)
-            n_adversaries, n_kept = (
-                prospect.count_nodes(options.nodes),
-                sum(momentum > 0 for momentum in momenta),
-            )
+            n_adversaries = prospect.count_nodes(options.nodes)
+            n_kept = sum(momentum > 0 for momentum in momenta)
             scored = len(momenta) * n_rules * n_adversaries * prospect.n_users
             slots = n_adversaries * prospect.keeps * prospect.n_users
             return float(4 * scored + np.dtype(options.storage).itemsize * n_kept * slots * small.row_size)

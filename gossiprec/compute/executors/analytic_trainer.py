@@ -168,10 +168,8 @@ class LabelledTrainer(AnalyticTrainer):
             return None
         row = models.rows[0]
         users = row[layout.users].reshape(layout.n_users, -1)[models.user]
-        tables, found = (
-            row[layout.items].reshape(layout.n_items, -1),
-            np.empty((len(users), layout.n_items), np.float32),
-        )
+        tables = row[layout.items].reshape(layout.n_items, -1)
+        found = np.empty((len(users), layout.n_items), np.float32)
 
         def score_some(part: int) -> None:
             some = threads.part_range(len(users), part)

@@ -103,16 +103,12 @@ class _Learner:
         self._tables = {
             name: torch.nn.Parameter(torch.zeros(shape)) for name, shape in work.layout.tables.items()
         }
-        self._constants, self._extras = (
-            constants_to_tensors(work.model.constants),
-            constants_to_tensors(work.extras),
-        )
+        self._constants = constants_to_tensors(work.model.constants)
+        self._extras = constants_to_tensors(work.extras)
         self._drawn: Tensors = {}
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
-        arena, own = (
-            work.arena,
-            {"users", *(block.name for block in work.layout.blocks_of_role(BlockRole.PRIVATE))},
-        )
+        arena = work.arena
+        own = {"users", *(block.name for block in work.layout.blocks_of_role(BlockRole.PRIVATE))}
         steps = {
             name: 0.0 if arena.fresh_moments and name not in own else arena.steps[node]
             for name in self._tables

@@ -343,10 +343,8 @@ class UpdateStore(Store):
         takes its place. If clients use personal models, their updates of the current version are kept while it is
         current.
         """
-        kept, needed = (
-            {handle: self.payload(handle) for handle in planner.busy_rows.tolist()},
-            planner.is_needed,
-        )
+        kept = {handle: self.payload(handle) for handle in planner.busy_rows.tolist()}
+        needed = planner.is_needed
         self._extras = {handle: extras for handle, extras in self._extras.items() if needed(handle)}
         present = self.version(planner.current_row(self.n_nodes - 1))
         if self.mixture is not None:

@@ -472,10 +472,8 @@ class Engine:
         if book is None:
             self._recorder.deliver(now, node, message, receivers, ready, queued)
         else:
-            receivers, kind = (
-                book.post(node, first, ready, receivers),
-                SIGNAL if book.heard_control else DELIVER,
-            )
+            receivers = book.post(node, first, ready, receivers)
+            kind = SIGNAL if book.heard_control else DELIVER
             self._recorder.deliver(now, node, message, receivers, ready, queued, kind=kind)
             self._recorder.mark(book.slot, book.controls)
         if self._steering and self._steering.delivery_weight != 1.0:
