@@ -193,7 +193,9 @@ def test_a_method_gives_the_models_of_plain_numpy_in_gossip(method, tmp_path):
 @pytest.mark.slow
 @pytest.mark.full
 def test_forgotten_moments_are_noticed(tmp_path, monkeypatch):
-    plant(monkeypatch, Arena, "continue_from", '"second": second', '"second": 0 * second')
+    plant(
+        monkeypatch, Arena, "continue_from", '"needed": nodes', '"needed": nodes, "second": 0 * ended.second'
+    )
     assert not agree_in_gossip("fine-tune", tmp_path)
 
 

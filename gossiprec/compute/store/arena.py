@@ -280,16 +280,7 @@ class Arena(Store):
     def continue_from(self, ended: Arena, current: I64) -> None:
         """Begin with the present rows, the moments and the steps of another run."""
         nodes = np.arange(self.n_nodes)
-        first, second = ended.host_moments(np.arange(len(ended.first)))
-        self.restore(
-            {
-                "needed": nodes,
-                "rows": ended.models(current, nodes),
-                "first": first,
-                "second": second,
-                "steps": ended.steps,
-            }
-        )
+        self.restore({**ended.state(nodes), "needed": nodes, "rows": ended.models(current, nodes)})
 
     def _addresses(self, n_rows: int, kind: np.typing.DTypeLike) -> LazyRows:
         return LazyRows(n_rows, self.layout.row_size, kind, sparse=self._sparse)

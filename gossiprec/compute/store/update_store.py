@@ -285,24 +285,19 @@ class UpdateStore(Store):
 
         If nodes have private weights, each has a row; if they use personal models, each personal model has a row.
         """
+        alone = np.zeros(len(users), np.int64)
         if self.received is not None and self.received.shown:
-            alone = np.zeros(len(users), np.int64)
             return ScoringView(self.layout, self.received.personal_rows(users), np.arange(len(users)), alone)
         personal = self._personal(current, users)
         if personal is not None:
             return self._personal_view(personal, current, users)
         if self.layout.blocks_of_role(BlockRole.PRIVATE):
-            return ScoringView(
-                self.layout,
-                self.models(current, users),
-                np.arange(len(users)),
-                np.zeros(len(users), np.int64),
-            )
+            return ScoringView(self.layout, self.models(current, users), np.arange(len(users)), alone)
         layout = replace(self.layout, n_users=len(users))
         row = np.zeros((1, layout.row_size), np.float32)
         row[0, layout.users] = self._own_of(current, users).ravel()
         row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
-        return ScoringView(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
+        return ScoringView(layout, row, alone, np.arange(len(users)), together=True)
 
     def _personal(self, current: I64, users: I64) -> PersonalModels | None:
         """Return the personal models of some users, or None if all use the current version."""
