@@ -23,7 +23,7 @@ from gossiprec.cli.main import exit_code
 from gossiprec.cli.options import Decorator, add_options
 from gossiprec.cli.study import StudyOptions, run_study, study_options
 from gossiprec.runs import Run
-from gossiprec.study.folder import StudyFolder, StudyOutcome, run_code_version
+from gossiprec.study.folder import StudyFolder, StudyOutcome
 from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.study.spec import LoadedStudy, load_study
 from gossiprec.version import code_version
@@ -293,7 +293,7 @@ def finished_runs(folder: StudyFolder, plan: StudyPlan, *, keep: bool = False) -
     simulation_of, found = plan.simulation_of, dict[str, dict[int, Run]]()
     for variant in plan.variants:
         run = folder.finished_run(simulation_of[variant.hash])
-        if run is not None and (keep or run_code_version(run) == code_version()):
+        if run is not None and (keep or run.code_version == code_version()):
             found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
     return found
 

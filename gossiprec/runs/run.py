@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.errors import LogError, ResourceError, did_you_mean
+from gossiprec.base.registry import combined_code_version
 from gossiprec.runs import run_files, run_tables
 from gossiprec.runs.lock import describe_status, is_locked, resolve_status
 from gossiprec.runs.manifest import (
@@ -215,6 +216,11 @@ class Run:
     def status_text(self) -> str:
         """The status as text, with the process that writes the run, or wrote it until it was killed."""
         return describe_status(self.status, self.manifest.get("writer"))
+
+    @property
+    def code_version(self) -> str:
+        """The version of all code that made the run: gossiprec's and its plug-ins'."""
+        return combined_code_version(self.manifest.get("plugins", {}), self.manifest.get("code", "unknown"))
 
     @cached_property
     def scenario(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from gossiprec.adversaries.attacks.findings import key_to_labels
 from gossiprec.base.arrays import Bools
 from gossiprec.base.errors import GossipRecError, LogError
 from gossiprec.base.plain_text import dump_yaml
-from gossiprec.base.registry import combined_code_version
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.measures.selectors import FILTERS
 from gossiprec.runs import Run, open_run
@@ -166,11 +165,6 @@ def open_finished(path: Path) -> Run | None:
     except GossipRecError:
         return None
     return run if complete else None
-
-
-def run_code_version(run: Run) -> str:
-    """Return the code version of a run, combined with its plug-ins."""
-    return combined_code_version(run.manifest.get("plugins", {}), str(run.manifest.get("code", "unknown")))
 
 
 def read_study_status(path: Path) -> dict[str, Any]:

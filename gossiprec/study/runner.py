@@ -22,7 +22,6 @@ from gossiprec.study.folder import (
     StudyFolder,
     StudyOutcome,
     StudyRecord,
-    run_code_version,
     runs_with_other_data,
 )
 from gossiprec.study.plan import StudyPlan
@@ -264,7 +263,7 @@ class StudyRunner:
             If there are runs of another code version or of other data, and `stale_runs` is "refuse".
         """
         runs = {s.hash: self.folder.finished_run(s) for s in self.plan.simulations}
-        found = {hash_: run_code_version(run) for hash_, run in runs.items() if run is not None}
+        found = {hash_: run.code_version for hash_, run in runs.items() if run is not None}
         ours = {s.hash: scenario_code_version(s.scenario) for s in self.plan.simulations}
         others = {hash_: code for hash_, code in found.items() if code != ours[hash_]}
         if others and stale_runs == "refuse":
@@ -386,7 +385,7 @@ class StudyRunner:
         todo = []
         for part in parts:
             run, code = self.folder.finished_run(part), scenario_code_version(part.scenario)
-            if run is not None and run_code_version(run) == code:
+            if run is not None and run.code_version == code:
                 self.record.note_finished(part.hash, code, run)
                 self.outcome.kept += 1
             else:

@@ -28,7 +28,7 @@ from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import changed_since, load_data
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.emulation.run.execution import RunOptions, code_version, with_resources
+from gossiprec.emulation.run.execution import RunOptions, with_resources
 from gossiprec.emulation.run.kept_versions import stored_versions
 from gossiprec.emulation.run.live_run import LiveRun
 from gossiprec.runs import Run, run_files
@@ -85,7 +85,7 @@ def repeatable_scenario(run: Run, *, any_code: bool = False) -> Scenario:
     if faults := file_faults(run.path, run.manifest):
         raise LogError(f"{faults[0]}; expected the files of the run; restore it from a copy")
     scenario, again = own_scenario(run), f"run it again: gossiprec rerun {quote(str(run.path))}"
-    code, present = code_version(run), scenario_code_version(scenario)
+    code, present = run.code_version, scenario_code_version(scenario)
     if code != present and not any_code:
         raise LogError(
             f"{run.path}: found a run of other code ({code}); expected this code ({present}), or the results would "

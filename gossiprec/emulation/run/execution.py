@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, TypedDict
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
-from gossiprec.base.registry import combined_code_version
 from gossiprec.compute.shards import ShardContext
 from gossiprec.data.split import Split, data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
@@ -128,11 +127,6 @@ def with_resources(scenario: Scenario, *, threads: int | None = None, shards: in
             update={"name": "ray", "inner": executor.computing_executor, "shards": shards}
         )
     return scenario.with_(executor=executor)
-
-
-def code_version(run: Run) -> str:
-    """Return the version of all code that made a run: gossiprec's and its plug-ins'."""
-    return combined_code_version(run.manifest.get("plugins", {}), run.manifest.get("code"))
 
 
 RunSteps: TypeAlias = Generator[ActiveRun, None, Run]

@@ -35,7 +35,6 @@ from gossiprec.emulation.run.execution import (
     RunSteps,
     SimulateKeywords,
     check_manifest,
-    code_version,
     execute_run,
     finish_steps,
     make_run_options,
@@ -142,7 +141,7 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
         requested["executor"]["name"] = run.scenario["executor"]["name"]
     is_same = (
         run.scenario == requested
-        and code_version(run) == scenario_code_version(scenario)
+        and run.code_version == scenario_code_version(scenario)
         and not manifest_fault(run.manifest)
         and run.status == "complete"
         and not run.manifest.get("changes")
