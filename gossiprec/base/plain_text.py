@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -199,3 +199,16 @@ def _count(node: yaml.Node | None, known: dict[int, int], depth: int) -> int:
 
 def _too_deep() -> str:
     return f"found more than {MAX_DEPTH} levels; the file is damaged"
+
+
+def flat_items(content: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values in nested mappings and lists with their paths, such as ``observers.0.momentum``."""
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(content, Mapping):
+        inner = content.items()
+    elif isinstance(content, list):
+        inner = enumerate(content)
+    if not content or not isinstance(content, Mapping | list):
+        yield prefix, content
+    for key, value in inner:
+        yield from flat_items(value, f"{prefix}.{key}" if prefix else str(key))

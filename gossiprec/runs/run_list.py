@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.base.errors import GossipRecError, LogError, did_you_mean
-from gossiprec.base.plain_text import YAML_GROWTH, parse_yaml
+from gossiprec.base.plain_text import YAML_GROWTH, flat_items, parse_yaml
 from gossiprec.runs import run_files
 from gossiprec.runs.manifest import changed_files
 from gossiprec.runs.run import Run
@@ -162,19 +162,6 @@ def _blocks(text: str) -> Iterator[str]:
 @functools.lru_cache(maxsize=4096)
 def _parsed(block: str) -> tuple[tuple[str, Any], ...]:
     return tuple(flat_items(parse_yaml(block)))
-
-
-def flat_items(content: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values in nested mappings and lists with their paths, such as ``observers.0.momentum``."""
-    inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(content, Mapping):
-        inner = content.items()
-    elif isinstance(content, list):
-        inner = enumerate(content)
-    if not content or not isinstance(content, Mapping | list):
-        yield prefix, content
-    for key, value in inner:
-        yield from flat_items(value, f"{prefix}.{key}" if prefix else str(key))
 
 
 def differing_keys(rows: Sequence[RunRow]) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gossiprec.base.plain_text import flat_items
 from gossiprec.trackers import TRACKERS, Tracker
 
 if TYPE_CHECKING:
@@ -65,14 +66,10 @@ def mlflow_name(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_").replace("%", "pct"), flags=re.ASCII)
 
 
-def flatten_scenario(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
+def flatten_scenario(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each value of a scenario with its key path, such as ``observers.0.momentum``."""
-    if isinstance(value, Mapping | list) and value:
-        inner = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, one in inner:
-            yield from flatten_scenario(one, f"{above}.{key}" if above else str(key))
-    else:
-        yield mlflow_name(above), str(value)[:MAX_PARAM_LENGTH]
+    for key, value in flat_items(scenario):
+        yield mlflow_name(key), str(value)[:MAX_PARAM_LENGTH]
 
 
 def _client() -> MlflowClient:
