@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from gossiprec.base.arrays import F64
-from gossiprec.measures import MEASURES, Measure, RelevantRanks
+from gossiprec.measures import MEASURES
+from gossiprec.measures.hit import Hit
 
 
 @MEASURES.register("hr")
-class HitRatio(Measure):
+class HitRatio(Hit):
     """1 if the test item is among the first K of the sampled items, averaged over test items, then users.
 
     References
@@ -18,8 +16,3 @@ class HitRatio(Measure):
     """
 
     sampled = True
-
-    @staticmethod
-    def compute_values(seen: RelevantRanks, k: int) -> F64:
-        """Return 1.0 for a list with a hit, else 0.0."""
-        return np.asarray(seen.hits(k) > 0, np.float64)
