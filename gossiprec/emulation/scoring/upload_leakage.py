@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,45 +42,6 @@ N_SAMPLED = 20_000
 """Number of training items for which the evidence is computed, each with an item that the user does not have."""
 
 
-@dataclass(frozen=True)
-class CommunityLeak:
-    """The accuracy of guessed communities.
-
-    Attributes
-    ----------
-    accuracy : float
-        Mean share of a user's K most similar users among the K guessed; on ties, its expectation over random orders.
-    random_bound : float
-        The accuracy of a random guess, K / (n_users - 1). Set sizes are nearly kept, which already gives an accuracy
-        above it if users have sets of different sizes.
-    """
-
-    accuracy: float
-    random_bound: float
-
-
-@dataclass(frozen=True)
-class MembershipLeak:
-    """The accuracy of guesses at training items.
-
-    Attributes
-    ----------
-    precision, recall, f1 : float
-        Of the guess that users have the items that they contribute, over all users and items.
-    auc : float
-        Of the posterior that a user has an item: the probability that an item of a user ranks above one that the
-        same user does not have.
-    prior_auc : float
-        The same for the number of other users that have each item, the AUC of users who contribute nothing.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    auc: float
-    prior_auc: float
-
-
 def upload_leakage(prepared: PreparedRun, options: Any, guesses: Any) -> dict[str, Any]:
     """Return the figures of an attack on uploads at the end of a run.
 
@@ -106,6 +66,9 @@ def upload_leakage(prepared: PreparedRun, options: Any, guesses: Any) -> dict[st
 def contribution_leakage(guesses: ContributionGuesses, split: Split, *, k: int) -> dict[str, float]:
     """Return the figures of an attack on contributions, by name.
 
+    The bound of a random guess at communities is K / (n_users - 1). Set sizes are nearly kept, which already gives an
+    accuracy above it if users have sets of different sizes.
+
     Parameters
     ----------
     guesses : ContributionGuesses
@@ -115,14 +78,15 @@ def contribution_leakage(guesses: ContributionGuesses, split: Split, *, k: int) 
         Size of communities.
     """
     train, n_items = split.train, split.n_items
-    sets = score_communities(guesses.communities, train, n_items=n_items, k=k)
-    members = score_membership(guesses, train, n_sampled=N_SAMPLED, seed=0)
+    true = jaccard_communities(train, n_items=n_items, k=k)
     model, of_model = score_auxiliary_model(guesses.victims(), train, n_items=n_items, k=k)
     return {
-        "cda": sets.accuracy, "cda_random": sets.random_bound, "mia_precision": members.precision,
-        "mia_recall": members.recall, "mia_f1": members.f1, "mia_auc": members.auc,
-        "mia_auc_popularity": members.prior_auc, "auxiliary_cda": model.accuracy, "auxiliary_mia_auc": of_model,
-    }  # fmt: skip
+        "cda": float(overlap_fractions(true, guesses.communities).mean()),
+        "cda_random": random_bound(k, len(train) - 1),
+        **score_membership(guesses, train, n_sampled=N_SAMPLED, seed=0),
+        "auxiliary_cda": model,
+        "auxiliary_mia_auc": of_model,
+    }
 
 
 def vector_leakage(guesses: VectorGuesses, true: F32, split: Split, *, k: int) -> dict[str, Any]:
@@ -242,15 +206,9 @@ def suffix_names(found: Found, what: str) -> Found:
     return {how: {f"{name}_{what}": value for name, value in each.items()} for how, each in found.items()}
 
 
-def score_communities(found: Communities, train: Ragged, *, n_items: int, k: int) -> CommunityLeak:
-    """Return the accuracy of the communities that were guessed for all users."""
-    true = jaccard_communities(train, n_items=n_items, k=k)
-    return CommunityLeak(float(overlap_fractions(true, found).mean()), random_bound(k, len(train) - 1))
-
-
 def score_membership(
     guesses: ContributionGuesses, train: Ragged, *, n_sampled: int, seed: int
-) -> MembershipLeak:
+) -> dict[str, float]:
     """Return the accuracy of the guesses at users' items.
 
     Parameters
@@ -260,6 +218,14 @@ def score_membership(
     n_sampled : int
         Number of training items for which the evidence is computed.
     seed : int
+
+    Returns
+    -------
+    dict of str to float
+        ``mia_precision``, ``mia_recall`` and ``mia_f1`` of the guess that users have the items that they contribute;
+        ``mia_auc`` of the posterior that a user has an item: the probability that an item of a user ranks above one
+        that the same user does not have; ``mia_auc_popularity``: the same for the number of other users that have each
+        item, the AUC of users who contribute nothing.
     """
     sets, popularity = guesses.sets, guesses.popularity
     n_items = len(popularity)
@@ -267,18 +233,18 @@ def score_membership(
     users, members, others = sampled_pairs(train, n_items, n_sampled, seed)
     of_others = popularity[members] - 1, popularity[others]
     score = guesses.evidence(np.tile(users, 2), np.concatenate([members, others]), np.concatenate(of_others))
-    return MembershipLeak(
-        precision=kept / len(sets.values),
-        recall=kept / len(train.values),
-        f1=2 * kept / (len(sets.values) + len(train.values)),
-        auc=paired_auc(score[: len(users)], score[len(users) :]),
-        prior_auc=paired_auc(*of_others),
-    )
+    return {
+        "mia_precision": kept / len(sets.values),
+        "mia_recall": kept / len(train.values),
+        "mia_f1": 2 * kept / (len(sets.values) + len(train.values)),
+        "mia_auc": paired_auc(score[: len(users)], score[len(users) :]),
+        "mia_auc_popularity": paired_auc(*of_others),
+    }
 
 
 def score_auxiliary_model(
     victims: Iterable[VictimBlock], train: Ragged, *, n_items: int, k: int, n_sampled: int = N_SAMPLED
-) -> tuple[CommunityLeak, float]:
+) -> tuple[float, float]:
     """Return the accuracy of guesses by a model that has a row for each user.
 
     Parameters
@@ -292,7 +258,8 @@ def score_auxiliary_model(
 
     Returns
     -------
-    CommunityLeak
+    float
+        Mean share of a user's K most similar users among the K guessed; on ties, its expectation over random orders.
         The guess at a user's community is the users with the highest relevance (CDA).
     float
         How often an item of a user has a higher score for the user than one that the user does not have.
@@ -309,7 +276,7 @@ def score_auxiliary_model(
         relevance[listed] = block.relevance[owners[listed], true.values[listed] - first]
         best.add(block.relevance)
     accuracy = accuracies_from_member_scores(relevance, best.guess(), true)
-    return CommunityLeak(float(accuracy.mean()), random_bound(k, n_users - 1)), paired_auc(*found)
+    return float(accuracy.mean()), paired_auc(*found)
 
 
 class _Best:
