@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import optimize, sparse
 
 from gossiprec.base.arrays import F64
+from gossiprec.network.graphs.similarity import check_self_links
 
 Matrix: TypeAlias = Any
 """A scipy sparse array."""
@@ -39,10 +40,7 @@ def adjacency(graph: nx.Graph) -> Matrix:
     n = len(graph)
     if n < 2 or set(graph) != set(range(n)):
         raise ValueError(f"found {n} nodes; expected at least 2, numbered from 0 to n - 1; relabel them")
-    if any(graph.has_edge(node, node) for node in graph):
-        raise ValueError(
-            "found a node linked to itself; remove the link, because a node does not send to itself"
-        )
+    check_self_links(graph)
     links = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=range(n), weight=None, format="csr"))
     links.data = np.ones(links.nnz)  # parallel links count once
     return links

@@ -119,6 +119,20 @@ def nearest_neighbors(similarity: BlockSimilarity, n: int, k: int) -> nx.Graph:
     return graph
 
 
+def check_self_links(graph: nx.Graph) -> None:
+    """Refuse a graph in which a node is linked to itself.
+
+    Raises
+    ------
+    ValueError
+    """
+    for node in graph:
+        if graph.has_edge(node, node):
+            raise ValueError(
+                f"found node {node} linked to itself; remove the link, because a node does not send to itself"
+            )
+
+
 def check_connected(graph: nx.Graph, remedy: str) -> nx.Graph:
     """Return the graph if it is connected.
 

@@ -21,6 +21,7 @@ from gossiprec.base.arrays import F64, I64
 from gossiprec.base.registry import Registry
 from gossiprec.network.graphs.similarity import (
     check_connected,
+    check_self_links,
     nearest_neighbors,
     spatial_proximity,
     taste_similarity,
@@ -193,10 +194,7 @@ def out_neighbors(graph: nx.Graph) -> list[I64]:
     """
     if set(graph) != set(range(len(graph))):
         raise ValueError(f"found a graph with nodes other than 0 to {len(graph) - 1}; relabel them")
-    if any(graph.has_edge(node, node) for node in graph):
-        raise ValueError(
-            "found a node linked to itself; remove the link, because a node does not send to itself"
-        )
+    check_self_links(graph)
     return [np.array(sorted(graph[node]), np.int64) for node in range(len(graph))]
 
 
