@@ -4,10 +4,8 @@ import json
 
 import networkx as nx
 import pytest
-import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.io import mmwrite
 
 from gossiprec.network import graphs
 from gossiprec.network.graphs.files import (
@@ -194,29 +192,6 @@ def test_a_comment_that_may_state_the_direction_is_refused_until_the_key_does(he
         graphs.read_graph(path)
     assert graphs.read_graph(path, directed=True).is_directed()
     assert not graphs.read_graph(path, directed=False).is_directed()
-
-
-@pytest.mark.parametrize(
-    ("write", "name"),
-    [
-        (nx.write_gexf, "g.gexf"),
-        (nx.write_gml, "g.gml"),
-        (nx.write_adjlist, "g.adjlist"),
-        (nx.write_graph6, "g.g6"),
-        (nx.write_pajek, "g.net"),
-        (lambda graph, path: mmwrite(path, nx.to_scipy_sparse_array(graph)), "g.mtx"),
-    ],
-)
-def test_the_tip_for_another_format_of_graphs_can_be_followed(write, name, tmp_path, monkeypatch):
-    graph = graphs.ring(5, 2)
-    write(graph, tmp_path / name)
-
-    with pytest.raises(ValueError, match="export it as GraphML, for example with ") as caught:
-        graphs.read_graph(tmp_path / name)
-    monkeypatch.chdir(tmp_path)
-    call = str(caught.value).rpartition("for example with ")[2]
-    eval(call, {"networkx": nx, "scipy": scipy, "path": name})
-    assert links(graphs.read_graph(tmp_path / "graph.graphml")) == links(graph)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path):

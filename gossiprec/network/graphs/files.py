@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 from gossiprec.base.errors import DataError
 from gossiprec.base.inputs import no_such_file, note_input, read_regular_file
+from gossiprec.network.graphs.similarity import check_self_links
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -198,16 +199,6 @@ SUFFIXES: dict[str, Format] = {
 }  # fmt: skip
 """Formats by suffix of the file's name."""
 
-_CONVERTERS = {
-    ".gexf": "networkx.read_gexf(path)",
-    ".gml": "networkx.read_gml(path, label='id')",
-    ".adjlist": "networkx.read_adjlist(path)",
-    ".graph6": "networkx.read_graph6(path)", ".g6": "networkx.read_graph6(path)",
-    ".mtx": "networkx.from_scipy_sparse_array(scipy.io.mmread(path))",
-    ".net": "networkx.Graph(networkx.read_pajek(path))", ".paj": "networkx.Graph(networkx.read_pajek(path))",
-}  # fmt: skip
-"""Calls that read other formats of graphs, by suffix of the file's name."""
-
 _FORMATS: dict[Format, tuple[Callable[[str], GraphParts], Callable[[Any], str]]] = {
     "graphml": (read_graphml, graphml_text),
     "edges": (read_edge_list, edge_list_text),
@@ -226,8 +217,8 @@ def infer_graph_format(path: Path, format: Format | None = None) -> Format:
     """
     if format is None and path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"{path}: found suffix {path.suffix!r}, must be one of {', '.join(SUFFIXES)}; rename it, or set "
-            "the format"
+            f"{path}: found suffix {path.suffix!r}, must be one of {', '.join(SUFFIXES)}; rename it, set the format, "
+            "or write other formats as GraphML with networkx"
         )
     return format or SUFFIXES[path.suffix.lower()]
 
@@ -254,11 +245,6 @@ def read_graph(path: Path, *, directed: bool | None = None, format: Format | Non
     ValueError
         If the file cannot be read as such a graph; the message names it, what was found and what was expected.
     """
-    if format is None and path.suffix.lower() in _CONVERTERS:
-        raise ValueError(
-            f"{path}: found suffix {path.suffix!r}; expected one of {', '.join(SUFFIXES)}; export it as GraphML, for "
-            f"example with networkx.write_graphml({_CONVERTERS[path.suffix.lower()]}, 'graph.graphml')"
-        )
     reader, _ = _FORMATS[infer_graph_format(path, format)]
     try:
         text = _text(path)
@@ -366,11 +352,8 @@ def _number(node: Any) -> int:
 
 
 def _checked(graph: nx.Graph) -> nx.Graph:
+    check_self_links(graph)
     for node in graph:
-        if graph.has_edge(node, node):
-            raise ValueError(
-                f"found node {node} linked to itself; remove the link, because a node does not send to itself"
-            )
         if not graph.degree(node):
             raise ValueError(
                 f"found node {node} without any link; add a link, or remove its user from the data"
