@@ -430,11 +430,11 @@ class ActiveRun:
         self._others.gather_observer_state()
         rankings = [r for meter in self.prepared.ranking_meters for r in meter.rankings_by_node()]
         rows = self._record.score(rankings, time=at, round=round_)
-        more = self._record.more_findings()
+        more = self._record.more_findings
         reported = itertools.chain(self._reported(at), [("rankings", more)] if more else [])
         findings = self._findings.note(reported, time=at, round=round_)
         if self._by_user:
-            of_nodes = self._record.values_per_node() | self._findings.reported_per_node
+            of_nodes = self._record.now_per_node | self._findings.reported_per_node
             self._by_user.note_attacks(of_nodes, self.prepared.split.n_users)
         return rows, findings
 
@@ -450,7 +450,7 @@ class ActiveRun:
         """Write the results to the log and the tables."""
         at, round_ = tick.time, tick.round
         updates, pushes = self.prepared.planner.update_counts, self.prepared.planner.push_counts
-        spent = self._ledger.newly_spent(updates, pushes, self.recording.count_rewritten_values(pushes))
+        spent = self._ledger.newly_spent(updates, pushes, self.recording.sizes.count_rewritten_values(pushes))
         self.recording.append_privacy_spent(*spent, time=at)
         for event in ("round", "evaluate", *(["stop"] if early else [])):
             self.recording.append_round_event(event, time=at, round=round_)

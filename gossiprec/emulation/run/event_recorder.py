@@ -120,8 +120,7 @@ class TrafficCounters:
         self, segment: TapeSegment, size: I32, from_coordinator: Bools, delays: F64, queued: F64
     ) -> None:
         """Add a tape segment: the sizes and senders of its messages, and its deliveries."""
-        self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
-        self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
+        self.add_bytes(size, from_coordinator)
         self.sent += len(segment.receiver)
         self.delivered += len(delays)
         self.delay += float(delays.sum())
@@ -131,8 +130,8 @@ class TrafficCounters:
         for cause, name in enumerate(MISS_CAUSES):
             self.missed[name] += int((segment.misses.cause == cause).sum())
 
-    def add_exchanges(self, size: I32, from_coordinator: Bools) -> None:
-        """Add the bytes of exchanges of keys and shares, which the transport does not carry."""
+    def add_bytes(self, size: I32, from_coordinator: Bools) -> None:
+        """Add the bytes of messages, or of exchanges of keys and shares, which the transport does not carry."""
         self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
         self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
 
@@ -186,6 +185,7 @@ class EventRecorder(Stateful):
 
     Attributes
     ----------
+    sizes : MessageSizes
     messages : mapping of str to ndarray
         The columns of the messages that were delivered between the last two reports.
     """
@@ -197,7 +197,7 @@ class EventRecorder(Stateful):
         self._log = log
         self._roles = protocol.roles
         self._samples, self._mode, self._feed = load.samples, prepared.mode, prepared.feed
-        self._sizes = MessageSizes(
+        self.sizes = MessageSizes(
             load.message_bytes,
             prepared.executor.update_bytes,
             prepared.outgoing.extra_bytes,
@@ -228,7 +228,7 @@ class EventRecorder(Stateful):
         """Return the state that links the next tape segment to earlier ones, for a checkpoint."""
         control = {} if self._control is None else {"control": self._control}
         return {
-            **super().state(), **control, "traffic": self.traffic.state(), "sizes": self._sizes.state()
+            **super().state(), **control, "traffic": self.traffic.state(), "sizes": self.sizes.state()
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -236,7 +236,7 @@ class EventRecorder(Stateful):
         super().restore(state)
         self._control = state.get("control")
         self.traffic = TrafficCounters.from_state(state["traffic"])
-        self._sizes.restore(state["sizes"])
+        self.sizes.restore(state["sizes"])
 
     def append_segment(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
         """Append a tape segment, perhaps the last; receivers did not train after the messages `refused`."""
@@ -249,7 +249,7 @@ class EventRecorder(Stateful):
         )
         if self._view is not None:
             self._write_views(segment)
-        sent_at, size = segment.sent_at, self._sizes.sizes_of_messages(segment)
+        sent_at, size = segment.sent_at, self.sizes.sizes_of_messages(segment)
         if len(segment.control):
             size = np.where(segment.control > 0, self._control_bytes[segment.control], size)
         from_coordinator = segment.sender >= self._n_users
@@ -280,12 +280,8 @@ class EventRecorder(Stateful):
         if self._secure_rounds is not None:
             exchanges = self._secure_rounds.take_rows()
             self._log.append("control", exchanges)
-            self.traffic.add_exchanges(exchanges["size_bytes"], exchanges["sender"] >= self._n_users)
+            self.traffic.add_bytes(exchanges["size_bytes"], exchanges["sender"] >= self._n_users)
         self._write_updates(segment, refused, math.inf if last else until)
-
-    def count_rewritten_values(self, pushes: I64) -> I64:
-        """Return the number of rewritten values in all messages of each node, given its number of rewritten pushes."""
-        return self._sizes.count_rewritten_values(pushes)
 
     def append_round_event(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation event."""

@@ -90,6 +90,13 @@ class AttackRecord:
         Scores adversaries in parallel.
     groups : sequence of UserGroup
         Groups of users for which accuracies and exposures are found, too.
+
+    Attributes
+    ----------
+    more_findings : list of (Finding, bool)
+        Findings of the last report by group and on virtual nodes, and whether the summary keeps each.
+    now_per_node : dict of str to (nodes, values)
+        The accuracies of adversaries and the exposures of users at the last report, by measure.
     """
 
     def __init__(
@@ -102,12 +109,12 @@ class AttackRecord:
     ) -> None:
         self._split = split
         self._groups = groups
-        self._more: list[tuple[Finding, bool]] = []
+        self.more_findings: list[tuple[Finding, bool]] = []
         self._sizes = tuple(dict.fromkeys((sizes,) if isinstance(sizes, int) else sizes))
         self._threads = threads or ThreadPool(1)
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
-        self._now: dict[str, tuple[I64, F64]] = {}
+        self.now_per_node: dict[str, tuple[I64, F64]] = {}
         self._place = np.full(split.n_users, -1, np.int64)  # of each user among the communities found so far
         self._centres = np.zeros(0, np.int64)
         self._communities: dict[int, Communities] = {}
@@ -142,7 +149,7 @@ class AttackRecord:
             If two observers have the same labels in the table.
         """
         rows: dict[str, dict[str, Any]] = {}
-        self._more, self._now = [], {}
+        self.more_findings, self.now_per_node = [], {}
         self.check_rankings(rankings)
         for ranking in rankings:
             for size in ranking.community_sizes:
@@ -204,8 +211,8 @@ class AttackRecord:
         }
         key, about = _key(row), [(scores, judged.guesses, communities) for scores, judged in views]
         exposed = np.mean([exposures(*view) for view in about], axis=0)
-        self._now[f"accuracy[{key}]"] = (ranking.adversaries, found)
-        self._now[f"found[{key}]"] = (np.arange(len(exposed)), exposed)
+        self.now_per_node[f"accuracy[{key}]"] = (ranking.adversaries, found)
+        self.now_per_node[f"found[{key}]"] = (np.arange(len(exposed)), exposed)
         if key not in self._best or difference(row["aac"], self._best[key].row["aac"]) > 0:
             hits = [np.stack(certain_hits(*view), axis=1) for view in about]
             place, member = (np.unique(np.concatenate(hits), axis=0) if ranking.views else hits[0]).T
@@ -213,12 +220,12 @@ class AttackRecord:
             self._best[key] = _Best(row, ranking.adversaries, found, exposed, pairs)
         self._best[key].last = row
         if self._groups:
-            self._more += self._grouped(row, ranking.adversaries, found)
+            self.more_findings += self._grouped(row, ranking.adversaries, found)
         if ranking.views and len(ranking.adversaries) > MIN_LINKERS and ranking.observer != "single":
             linked = linked_share([ranking.scores, *ranking.views])
             is_best = self._best[key].row is row
             labels: dict[str, Any] = {name: row[name] for name in FILTERS}
-            self._more.append((Finding("linked_share", labels, linked), is_best))
+            self.more_findings.append((Finding("linked_share", labels, linked), is_best))
         return row
 
     def _grouped(
@@ -235,14 +242,6 @@ class AttackRecord:
             exposure = _mean_known(best.found[group.users])
             if is_best and exposure is not None:
                 yield Finding(GROUP + "exposure", about, exposure), True
-
-    def more_findings(self) -> list[tuple[Finding, bool]]:
-        """Return findings of the last report by group and on virtual nodes, and whether the summary keeps each."""
-        return self._more
-
-    def values_per_node(self) -> dict[str, tuple[I64, F64]]:
-        """Return the accuracies of adversaries and the exposures of users at the last report, by measure."""
-        return self._now
 
     def _judge(self, scores: F32, communities: Communities) -> _Judged:
         """Return the guesses of the adversaries, their accuracies, and the share of each community that was met."""
