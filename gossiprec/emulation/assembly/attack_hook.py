@@ -183,11 +183,10 @@ class AttackHook(DeliveryHook):
         try:
             return job(*args)
         finally:
-            thread = get_ident()
-            self._spent[thread] = self._spent.get(thread, 0.0) + time.perf_counter() - begin
+            self.count_seconds(time.perf_counter() - begin)
 
     def count_seconds(self, seconds: float) -> None:
-        """Count time that a bound kernel took."""
+        """Count time that the attack took in this thread."""
         self._spent[get_ident()] = self._spent.get(get_ident(), 0.0) + seconds
 
     @property
@@ -221,10 +220,6 @@ class AttackHook(DeliveryHook):
         self._own[node] = self._sees_all = False
         self._hides_nodes = True
         self.pools = [pool[:0] if node in pool else pool for pool in self.pools]
-
-    def show_neighbour_mean(self, node: int, messages: I32, model: F32, own: F32) -> None:
-        """Do what :meth:`show_model` does for a node of gossip, which does not know the versions before training."""
-        self.show_model(node, messages, model, own, has_base=False)
 
     def show_model(self, node: int, messages: I32, model: F32, own: F32, *, has_base: bool = True) -> None:
         """Show the attack a model in place of each of some messages that one of its nodes received.
@@ -526,7 +521,7 @@ def make_attacks(
         feed_of_nodes=components.feed.restricted_to,
         models_of_nodes=models_of_nodes,
         known_attribute=AttributeKnowledge(components.split, components.scenario.seed),
-        has_inbox=np.isin(np.arange(protocol.n_nodes), list(components.receivers)),
+        has_inbox=components.has_inbox,
         heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
         without_data=np.flatnonzero(components.split.train.sizes == 0),
         candidates=functools.partial(_candidates, components.split, components.scenario.seed),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.isolation import is_foreign
 from gossiprec.base.ragged import Ragged
@@ -128,6 +128,11 @@ class RunComponents:
         return 0 if self.recommender is None else self.recommender.user_upload_width(self.layout)
 
     @property
+    def has_inbox(self) -> Bools:
+        """Whether each node aggregates from an inbox, shape (n_nodes,)."""
+        return np.isin(np.arange(self.protocol.n_nodes), list(self.receivers))
+
+    @property
     def merge_weights(self) -> F64:
         """The merge weight of every node; a poisoner has the weight of an average user."""
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
@@ -239,14 +244,6 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     return components.with_sum_sizes()
 
 
-class Coordinator(NamedTuple):
-    """The parts of a run that only its coordinator has; see :class:`RunComponents`."""
-
-    server: Server | None
-    contribution: Any
-    hook: CoordinatorHook | None
-
-
 def make_coordinator(
     scenario: Scenario,
     split: Split,
@@ -254,7 +251,7 @@ def make_coordinator(
     recommender: Recommender | None,
     model: Model,
     layout: Layout,
-) -> Coordinator:
+) -> tuple[Server | None, Any, CoordinatorHook | None]:
     """Return the server, what clients contribute before the first round, and the recommender's own computation.
 
     Raises
@@ -278,7 +275,7 @@ def make_coordinator(
             "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
             "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
         )
-    return Coordinator(server, contribution, hook)
+    return server, contribution, hook
 
 
 def check_samples(data: str, model: str, n_samples: I64) -> None:

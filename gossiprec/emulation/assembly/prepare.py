@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -58,7 +58,6 @@ from gossiprec.emulation.assembly.schedule import (
 )
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
 from gossiprec.emulation.assembly.summed_answers import (
-    latest_answers,
     make_answer_rounds,
     make_neighbour_rounds,
     make_neighbour_settings,
@@ -91,8 +90,6 @@ def make_planner(
     """Return the planner with the weight and cost of every node, and reserve rows in the arena for its plans."""
     protocol, training, layout = components.protocol, components.training, components.layout
     settings = executor.work.node_settings
-    has_inbox = np.zeros(protocol.n_nodes, bool)
-    has_inbox[list(components.receivers)] = True
     pools = [pool for meter in meters for pool in meter.pools]
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
@@ -120,7 +117,7 @@ def make_planner(
             spare_rows=rows,
             expected_messages=schedule.n_messages + scans // SCANS_PER_MESSAGE,
             keeps_first=components.scenario.churn.model == "reset",
-            inboxes=has_inbox,
+            inboxes=components.has_inbox,
             rewrites=rewrites,
             names_senders=bool(components.outgoing.nodes_with("is_partial").any()),
             rest=resting,
@@ -241,7 +238,8 @@ class PreparedRun(RunComponents):
             return
         coordinator = self.protocol.n_users
         version = self.executor.store.merged_columns(self.planner.current_row(coordinator))
-        messages = latest_answers(self.answer_rounds)
+        latest = self.answer_rounds.latest
+        messages = np.array([latest[client] for client in sorted(latest)], np.int32)
         for meter in self.meters if len(messages) else ():
             meter.show_model(coordinator, messages, version, version)
 
@@ -424,11 +422,12 @@ def _assemble(
     components.give_root_data(executor)
     receivers, serving = _coordinate(components, store, rounds, meters)
     push_rounds = make_push_log(components)
-    encoder = None
+    encoder = merger = packed = None
+    if partial_messages is not None:
+        packed = partial_messages.packed
+        merger = PartialMerger(partial_messages, components.has_inbox, executor.work.arena, seed)
     if push_rounds is not None:
-        packed = None if partial_messages is None else partial_messages.packed
         encoder = _make_encoder(components, executor, push_rounds, meters, packed)
-    merger = None if partial_messages is None else _make_merger(executor, receivers, partial_messages)
     return PreparedRun(
         **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
@@ -457,14 +456,6 @@ def _find_partial_messages(
     return PartialMessages(layout, outgoing, is_partial, packed, piece)
 
 
-def _make_merger(
-    executor: Executor, receivers: Collection[int], partial_messages: PartialMessages
-) -> PartialMerger:
-    """Return the step that merges messages that lack numbers."""
-    has_inbox = np.isin(np.arange(len(partial_messages.is_partial)), list(receivers))
-    return PartialMerger(partial_messages, has_inbox, executor.work.arena, executor.work.seed)
-
-
 def _coordinate(
     components: RunComponents, store: Store, rounds: SumRounds | None, meters: Sequence[AttackHook]
 ) -> tuple[dict[int, ReceiverConfig], ServerRunner | None]:
@@ -478,7 +469,8 @@ def _coordinate(
         secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
         receivers = {**receivers, coordinator: replace(receivers[coordinator], secure=secure)}
     if rounds is not None and neighbours is not None:
-        views = [meter.show_neighbour_mean for meter in meters]
+        # a node of gossip does not know the versions before training
+        views = [partial(meter.show_model, has_base=False) for meter in meters]
         secure = SecureReduction(SecureSum(neighbours), rounds, views, of_changes=False)
         receivers = {node: replace(receiver, secure=secure) for node, receiver in receivers.items()}
     return receivers, serving

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.adversaries.attacks import Attack
-from gossiprec.base.arrays import I32, I64
+from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.answer_rounds import AnswerRounds, NeighbourRounds
@@ -184,11 +184,6 @@ def make_sum_settings(components: RunComponents) -> SumSettings | None:
     )
 
 
-def latest_answers(rounds: AnswerRounds) -> I32:
-    """Return the latest answer of each client from which one has arrived, by client."""
-    return np.array([rounds.latest[client] for client in sorted(rounds.latest)], np.int32)
-
-
 POLICY = "policies: secure-neighbours:"
 
 
@@ -198,27 +193,23 @@ def find_neighbour_sums(components: RunComponents) -> NeighbourSums | None:
     return next((each for each in found if each is not None), None)
 
 
-def check_neighbour_sums(components: RunComponents) -> None:
+def check_neighbour_sums(components: RunComponents, sums: NeighbourSums, senders_of: Sequence[I64]) -> None:
     """Refuse protocols without rounds of known senders, and parts that need single models.
 
     Raises
     ------
     ScenarioError
     """
-    sums = find_neighbour_sums(components)
-    if sums is None:
-        return
-    scenario = components.scenario
     if components.outgoing.nodes_with("is_partial").any():
         raise ScenarioError(
             f"{POLICY} another policy sends parts of models, which shows the receiver what is missing, but in a sum "
             "every node sends a whole vector; remove one of them"
         )
-    if scenario.churn.model == "reset":
+    if components.scenario.churn.model == "reset":
         raise ScenarioError(
             f"{POLICY} found churn.model 'reset', which loses what waits for a sum; set it to keep"
         )
-    for node, senders in enumerate(round_senders(components)):
+    for node, senders in enumerate(senders_of):
         if 0 < len(senders) < sums.quorum.minimum:
             raise ScenarioError(
                 f"{POLICY} minimum: found {sums.quorum.minimum}, but only {len(senders)} send to node {node}; choose a "
@@ -271,9 +262,9 @@ def make_neighbour_settings(components: RunComponents) -> SumSettings | None:
     sums = find_neighbour_sums(components)
     if sums is None:
         return None
-    check_neighbour_sums(components)
-    layout, weights = components.layout, components.merge_weights
     senders = round_senders(components)
+    check_neighbour_sums(components, sums, senders)
+    layout, weights = components.layout, components.merge_weights
     largest = max(float(weights[each].sum()) for each in senders)
     modulus = sums.encoding.needed_modulus(largest)
     if modulus > WIDEST:
