@@ -209,16 +209,6 @@ class CheckpointStamp:
     tables: dict[str, list[int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class CheckpointContent:
-    """The declared content of a checkpoint file; its arrays begin at byte `first`."""
-
-    stamp: CheckpointStamp
-    first: int
-    tree: bytes
-    blocks: list[ArrayBlock]
-
-
 @contextmanager
 def open_checkpoint(path: Path) -> Iterator[BinaryIO]:
     """Open a checkpoint for reading, and turn every fault of it in the body into one :class:`LogError`."""
@@ -229,19 +219,6 @@ def open_checkpoint(path: Path) -> Iterator[BinaryIO]:
         raise LogError(f"{path}: damage at byte {error.offset}: {error.reason}") from error
     except OSError as error:
         raise LogError(f"cannot read the checkpoint {path}: {error.strerror}") from error
-
-
-def read_content(path: Path) -> CheckpointContent:
-    """Return the declared content of a checkpoint file.
-
-    Raises
-    ------
-    LogError
-        If it cannot be read, or its head or its index is damaged.
-    """
-    with open_checkpoint(path) as file:
-        stamp, first = read_head(file)
-        return CheckpointContent(stamp, first, *_read_index(file, first))
 
 
 def read_head(file: BinaryIO) -> tuple[CheckpointStamp, int]:
@@ -262,8 +239,8 @@ def read_head(file: BinaryIO) -> tuple[CheckpointStamp, int]:
         raise DamagedError(record.start, f"the record is not the head of a checkpoint ({error!r})") from error
 
 
-def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock]]:
-    """Return packed state and blocks."""
+def read_index(file: BinaryIO, first: int) -> tuple[bytes, list[ArrayBlock]]:
+    """Return the packed state and the blocks, which begin at byte `first`."""
     size = file.seek(0, os.SEEK_END)
     begin = size - record_format.TRAILER_BYTES
     if begin < first:

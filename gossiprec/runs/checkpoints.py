@@ -131,21 +131,21 @@ def read_checkpoint(
         If its arrays need more memory.
     """
     path = Path(path)
-    own = fmt.read_content(path)
-    needed = sum(block.n_bytes for block in own.blocks) + record_format.VALUE_BYTES * len(own.tree)
-    if needed > limit_bytes:
-        raise ResourceError(
-            f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
-            "stop other programs, or resume on a larger machine"
-        )
-    left = (limit_bytes - needed) // record_format.CONTAINER_BYTES
-    arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
-    flats = [array.reshape(-1).view(np.uint8) for array in arrays]
     with fmt.open_checkpoint(path) as file:
-        file.seek(own.first)
-        for flat, block in zip(flats, own.blocks, strict=True):
-            fmt.read_block(file, block, flat)
-        return own.stamp, _tree(own.tree, left, arrays, own.first)
+        stamp, first = fmt.read_head(file)
+        tree, blocks = fmt.read_index(file, first)
+        needed = sum(block.n_bytes for block in blocks) + record_format.VALUE_BYTES * len(tree)
+        if needed > limit_bytes:
+            raise ResourceError(
+                f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
+                "stop other programs, or resume on a larger machine"
+            )
+        left = (limit_bytes - needed) // record_format.CONTAINER_BYTES
+        arrays = [np.zeros(block.shape, block.dtype) for block in blocks]
+        file.seek(first)
+        for array, block in zip(arrays, blocks, strict=True):
+            fmt.read_block(file, block, array.reshape(-1).view(np.uint8))
+        return stamp, _tree(tree, left, arrays, first)
 
 
 def _tree(packed: bytes, most_containers: int, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:
