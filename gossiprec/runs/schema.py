@@ -265,9 +265,7 @@ class ContentDigest:
         for kind in sorted(self._schema.kinds, key=lambda kind: kind.name):
             if self.rows[kind.name]:
                 for column, running in zip(kind.columns, self._hashes[kind.name], strict=True):
-                    total.update(self._line(kind, column, running.hexdigest()).encode())
+                    size, rows = "-" if column.size is None else column.size, self.rows[kind.name]
+                    line = f"{kind.name} {column.name} {column.dtype} {size} {rows} {running.hexdigest()}\n"
+                    total.update(line.encode())
         return total.hexdigest()
-
-    def _line(self, kind: EventKind, column: Column, digest: str) -> str:
-        size = "-" if column.size is None else column.size
-        return f"{kind.name} {column.name} {column.dtype} {size} {self.rows[kind.name]} {digest}\n"

@@ -35,6 +35,13 @@ class EventWriter:
     schema : EventSchema
         For tests and tools; runs use :data:`~gossiprec.runs.schema.SCHEMA`.
 
+    Attributes
+    ----------
+    size_bytes : int
+        Length of the log so far.
+    complete : bool
+        Whether the log was closed with its index, so that all appended rows are in it.
+
     Raises
     ------
     ResourceError
@@ -67,9 +74,9 @@ class EventWriter:
         self.schema = schema
         self._content = ContentDigest(schema)
         self._chunks: list[tuple[str, int, int]] = []
-        self._end = 0
+        self.size_bytes = 0
         self._whole = True
-        self._complete = False
+        self.complete = False
 
     @classmethod
     def resumed(cls, path: str | os.PathLike[str], *, end: int, digest: str) -> EventWriter:
@@ -99,17 +106,12 @@ class EventWriter:
         if log.damage or log.size_bytes != end or self.digest != digest:
             found = log.damage or f"its rows before byte {end} have changed since they were written"
             raise LogError(f"{path} cannot be continued: {found}")
-        self._end = end
+        self.size_bytes = end
         with wrap_write_errors(self.path):
             self._file = FileIO(open_regular(self.path, os.O_RDWR), "r+b")
             self._file.truncate(end)
             self._file.seek(end)
         return self
-
-    @property
-    def size_bytes(self) -> int:
-        """Length of the log so far in bytes."""
-        return self._end
 
     @property
     def digest(self) -> str:
@@ -120,11 +122,6 @@ class EventWriter:
     def rows(self) -> dict[str, int]:
         """Rows appended so far, by kind."""
         return dict(self._content.rows)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the log was closed with its index, so that all appended rows are in it."""
-        return self._complete
 
     def append(self, kind: str, columns: Mapping[str, npt.ArrayLike]) -> None:
         """Write rows of one kind: one chunk, more if there are very many, none if there are no rows.
@@ -181,7 +178,7 @@ class EventWriter:
         self.close()
 
     def _append_chunk(self, kind: EventKind, rows: int, packed: Sequence[memoryview]) -> None:
-        place = (kind.name, self._end, rows)
+        place = (kind.name, self.size_bytes, rows)
         self._whole = False  # an interrupt before the chunk is hashed and listed leaves no index
         self._write(record_format.pack_record(record_format.CHUNK, [kind.name, rows, packed]))
         self._content.update(kind, rows, packed)
@@ -191,9 +188,10 @@ class EventWriter:
     def _write_index(self) -> None:
         index = {"chunks": self._chunks, "rows": self.rows, "digest": self.digest}
         self._write(
-            record_format.pack_record(record_format.INDEX, index) + record_format.pack_trailer(self._end)
+            record_format.pack_record(record_format.INDEX, index)
+            + record_format.pack_trailer(self.size_bytes)
         )
-        self._complete = True
+        self.complete = True
 
     def _write(self, records: bytes) -> None:
         """Write all of `records`; on failure, cut the file back to the previous end and raise the reason."""
@@ -203,6 +201,6 @@ class EventWriter:
         except BaseException:
             self._whole = False
             with suppress(OSError):
-                self._file.truncate(self._end)
+                self._file.truncate(self.size_bytes)
             raise
-        self._end += len(records)
+        self.size_bytes += len(records)
