@@ -23,7 +23,6 @@ from gossiprec.base.machine import processor_name
 from gossiprec.base.plain_text import JSON_GROWTH, YAML_GROWTH, parse_json, parse_yaml
 from gossiprec.base.portable import describe_target
 from gossiprec.base.registry import Plugins
-from gossiprec.base.text import format_value
 from gossiprec.native.numba_support import is_plain
 from gossiprec.runs import run_files
 from gossiprec.runs.lock import process_identity
@@ -154,10 +153,6 @@ def read_manifest(run: Path) -> dict[str, Any]:
     path = run / run_files.MANIFEST
     found = read_json(path)
     check_record(path, found, Manifest.model_validate, _NEXT)
-    if found.get("status") not in run_files.STATUSES:
-        raise LogError(
-            f"{path}: status is {format_value(found.get('status'))}; expected {', '.join(run_files.STATUSES)}; {_NEXT}"
-        )
     return found
 
 
@@ -202,7 +197,7 @@ def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
 
 def identify_results(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the digests that identify the results of a complete run: of its events, and of ``metrics.csv``."""
-    metrics = (manifest.get(FILES) or {}).get(run_files.METRICS)
+    metrics = manifest[FILES].get(run_files.METRICS)
     return {"log_digest": manifest.get("log_digest"), run_files.METRICS: metrics}
 
 
@@ -221,7 +216,7 @@ def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
 
     Files that grow while a run is in progress have no digests before its end.
     """
-    recorded = manifest.get(FILES) or {}
+    recorded = manifest[FILES]
     found = digests_of(run)
     faults = [
         f"{run / name} is missing, but {run_files.MANIFEST} records it"
@@ -233,7 +228,7 @@ def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
                 f"{run / name} was changed after it was written: it has {_shown(found[name])}, but "
                 f"{run_files.MANIFEST} records {_shown(recorded[name])}"
             )
-    if manifest.get("status") != "running":
+    if manifest["status"] != "running":
         faults += [
             f"{run / name} is not recorded in {run_files.MANIFEST}"
             for name in sorted(found.keys() - recorded)
@@ -256,10 +251,10 @@ def changed_files(run: Path, manifest: Mapping[str, Any], read: Iterable[str] | 
         Compare the content of these files, and of others only if they were written after the manifest; of all files if
         not given. Files over :data:`NOTED_BYTES` are compared by their size.
     """
-    if manifest.get("status") == "running":
+    if manifest["status"] == "running":
         return []
     own = [run_files.MANIFEST] if manifest_fault(manifest) else []
-    recorded = manifest.get(FILES) or {}
+    recorded = manifest[FILES]
     names = [
         name for name in recorded if name in run_files.FILES or fnmatch.fnmatch(name, run_files.VERSIONS)
     ]
@@ -287,10 +282,8 @@ def _is_as_recorded(path: str, recorded: Mapping[str, Any], since: int) -> bool:
         return False
 
 
-def _shown(fingerprint: Any) -> str:
-    if not isinstance(fingerprint, Mapping):
-        return repr(fingerprint)
-    return f"{fingerprint.get('bytes')} bytes with SHA-256 {fingerprint.get('sha256')}"
+def _shown(fingerprint: Mapping[str, Any]) -> str:
+    return f"{fingerprint['bytes']} bytes with SHA-256 {fingerprint['sha256']}"
 
 
 def _digest_of_file(path: Path) -> dict[str, Any]:

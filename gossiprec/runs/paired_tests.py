@@ -189,7 +189,7 @@ def _tests(first: Group, other: Group, metrics: Sequence[str]) -> Iterator[Paire
             f"{first.name} and {other.name}: found seeds {_listed(first.runs)} and {_listed(other.runs)}; "
             "expected at least two in common; simulate both scenarios with the same seeds"
         )
-    prints = [[(run.manifest.get("data") or {}).get("fingerprint") for run in runs] for runs in (one, two)]
+    prints = [[run.manifest["data"].get("fingerprint") for run in runs] for runs in (one, two)]
     for left, right, *own in zip(one, two, *prints, strict=True):
         if own[0] != own[1]:
             raise LogError(

@@ -14,6 +14,7 @@ from pydantic_core import core_schema
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.text import format_value, shorten_words
+from gossiprec.runs.run_files import STATUSES
 
 
 def _expected(words: str) -> GetPydanticSchema:
@@ -30,6 +31,7 @@ Count = Annotated[int, Field(ge=0), _expected("a whole number from 0")]
 Size = Annotated[float, _expected("a number")]
 Number = Annotated[float | None, _expected("a number or null")]
 Label = Annotated[str | bool | int | float | None, _expected("a label")]
+Status = Annotated[str, Field(pattern=f"^({'|'.join(STATUSES)})$"), _expected(", ".join(STATUSES))]
 Numbers: TypeAlias = dict[str, Number]
 Labels: TypeAlias = dict[str, Label]
 Mappings: TypeAlias = list[dict[str, Any]]
@@ -54,17 +56,20 @@ def _keys(kind: Any, *names: str) -> dict[str, Any]:
 Manifest: type[Record] = create_model(
     "Manifest",
     __base__=Record,
-    **_keys(Text | None, "status", "code"),
+    status=(Status, ...),
+    code=(Text, ...),
+    plugins=(dict[str, Labels], ...),
+    inputs=(dict[str, Labels], ...),
+    packages=(dict[str, Text], ...),
+    data=(dict[str, Any], ...),
+    files=(dict[str, _FileDigest], ...),
     **_keys(Count | None, "seed"),
-    **_keys(dict[str, Labels] | None, "plugins", "inputs"),
-    **_keys(dict[str, Text] | None, "packages"),
-    **_keys(dict[str, Any] | None, "data", "stopped", "observes"),
-    **_keys(dict[str, _FileDigest] | None, "files"),
+    **_keys(dict[str, Any] | None, "stopped", "observes"),
     **_keys(Labels | None, "writer"),
     **_keys(list[Text] | None, "notes"),
     **_keys(Mappings | None, "resumed", "changes"),
 )
-"""A manifest; each key may be null."""
+"""A manifest; the keys that may be left out may be null, too."""
 
 
 class _AttackRow(Record):

@@ -220,7 +220,7 @@ class Run:
     @property
     def code_version(self) -> str:
         """The version of all code that made the run: gossiprec's and its plug-ins'."""
-        return combined_code_version(self.manifest.get("plugins", {}), self.manifest.get("code", "unknown"))
+        return combined_code_version(self.manifest["plugins"], self.manifest["code"])
 
     @cached_property
     def scenario(self) -> dict[str, Any]:

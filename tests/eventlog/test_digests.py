@@ -128,7 +128,7 @@ def test_a_run_in_progress_has_the_digest_of_its_scenario_only(tmp_path):
     ("changes", "told"),
     [
         ({"status": "compLete"}, "status is 'compLete'; expected running, complete, failed, interrupted"),
-        ({"status": 7}, "status is 7; expected text"),
+        ({"status": 7}, "status is 7; expected running, complete, failed, interrupted"),
         ({"status": None}, "status is null; expected running"),
         ({"plugins": [1]}, r"plugins is \[1\]; expected a mapping"),
         ({"files": "x"}, "files is 'x'; expected a mapping"),

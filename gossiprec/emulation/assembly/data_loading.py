@@ -146,11 +146,10 @@ def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None
     manifest : mapping
         The manifest of the run. Earlier versions wrote only the fingerprint of the data.
     """
-    inputs, data = manifest.get("inputs"), manifest.get("data") or {}
-    changed = [] if inputs is None else changed_files(inputs)
-    if (changed or inputs is None) and data and reads_files(scenario):
+    changed = changed_files(manifest["inputs"])
+    if changed and reads_files(scenario):
         with suppress(GossipRecError):
-            old, new = str(data["fingerprint"]), data_fingerprint(load_data(scenario))
+            old, new = str(manifest["data"]["fingerprint"]), data_fingerprint(load_data(scenario))
             if new != old:
                 return f"fingerprint {old} then, {new} now"
     return f"{', '.join(changed)} changed" if changed else None

@@ -104,7 +104,7 @@ def own_scenario(run: Run) -> Scenario:
     LogError
         If the run uses a plug-in that is missing.
     """
-    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
+    check_plugins_installed(run.manifest["plugins"], f"the run {run.path} uses", LogError)
     scenario = load_scenario(run.path / run_files.SCENARIO)
     return scenario.with_(changes=(*scenario.changes, *run.manifest.get("changes", [])))
 

@@ -322,8 +322,8 @@ def check_manifest(run: Run, progress: Progress, *, excused: bool) -> None:
 
 def _check_data(run: Path, prepared: PreparedRun) -> None:
     manifest, new = open_run(run).manifest, data_identity(prepared.split)
-    old = manifest.get("data")
-    if old and old != new:
+    old = manifest["data"]
+    if old != new:
         before, now = (
             f"fingerprint {data.get('fingerprint')} ({data.get('users')} users, {data.get('items')} items)"
             for data in (old, new)
@@ -332,9 +332,7 @@ def _check_data(run: Path, prepared: PreparedRun) -> None:
             f"the data have changed since the run began: {before} then, {now} now; restore the "
             f"original data, or, to use the current data, {restart_hint(run)}"
         )
-    read = manifest.get("inputs")
-    changes = [] if read is None else changed_inputs(read, prepared.inputs)
-    if changes:
+    if changes := changed_inputs(manifest["inputs"], prepared.inputs):
         raise OtherRunError(
             f"files that the run reads have changed since it began: {', '.join(changes)}; restore the "
             f"original files, or, to use the current ones, {restart_hint(run)}"

@@ -202,7 +202,7 @@ def _new_results(run: Run, name: str, *, overwrite: bool) -> Iterator[Path]:
 def _share_log(run: Run, again: Run) -> None:
     """Let both runs have one file as their log, if the bytes are equal and the file system can link it."""
     logs = [each.path / run_files.EVENTS for each in (run, again)]
-    digests = [each.manifest.get("files", {}).get(run_files.EVENTS) for each in (run, again)]
+    digests = [each.manifest["files"].get(run_files.EVENTS) for each in (run, again)]
     temporary = run_files.temporary_name(logs[1])
     if digests[0] == digests[1] and digests[0] is not None:
         with suppress(OSError):

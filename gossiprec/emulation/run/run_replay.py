@@ -162,8 +162,6 @@ def _format_event(columns: Columns, row: int) -> str:
 def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the first line of a table that is not the same in both runs."""
     for name in TABLES:
-        if name == run_files.FINDINGS and not (run.path / name).exists():
-            continue  # a run from before this table existed
         old, new = complete_lines(run.path / name), complete_lines(again.path / name)
         for number, (line, other) in enumerate(zip(old, new, strict=False), 1):
             if line != other:
@@ -182,20 +180,16 @@ def complete_lines(path: Path) -> list[str]:
 def changed_surroundings(run: Run, again: Run) -> tuple[str, ...]:
     """Return the inputs of a run's numbers that changed since the run began."""
     old, new = run.manifest, again.manifest
-    pairs = [(name, old.get(name), new[name]) for name in ("code", "platform", "python")]
-    pairs += [(name, old[name], new[name]) for name in ("processor", "target") if name in old]
-    if old.get("data"):
-        pairs.append(("data", old["data"]["fingerprint"], new["data"]["fingerprint"]))
-    read = old.get("inputs")
-    if read is not None and changed_inputs(read, new["inputs"]):
-        digests = [
-            {path: file["sha256"][:16] for path, file in part.items()} for part in (read, new["inputs"])
-        ]
+    pairs = [(name, old[name], new[name]) for name in ("code", "platform", "python", "processor", "target")]
+    pairs.append(("data", old["data"]["fingerprint"], new["data"]["fingerprint"]))
+    inputs = (old["inputs"], new["inputs"])
+    if changed_inputs(*inputs):
+        digests = [{path: file["sha256"][:16] for path, file in part.items()} for part in inputs]
         pairs += [
             (path, *(part.get(path, "not read") for part in digests))
-            for path in sorted({*read, *new["inputs"]})
+            for path in sorted({*inputs[0], *inputs[1]})
         ]
-    versions = (plugin_versions(manifest.get("plugins", {})) for manifest in (old, new))
-    for before, after in ((old.get("packages", {}), new["packages"]), versions):
+    versions = (plugin_versions(manifest["plugins"]) for manifest in (old, new))
+    for before, after in ((old["packages"], new["packages"]), versions):
         pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return tuple(f"{name} was {before}, is {after}" for name, before, after in pairs if before != after)

@@ -285,7 +285,7 @@ def continue_run(
     if run.manifest["status"] == "complete":
         finish_cleaning(run.path)
         return run
-    check_plugins_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
+    check_plugins_installed(run.manifest["plugins"], f"the run {run.path} uses", LogError)
     with ExitStack() as stack:
         lock = RunLock(run.path / run_files.EVENTS)
         stack.callback(lock.close)
