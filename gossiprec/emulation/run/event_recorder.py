@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from gossiprec.base.arrays import F64, I32, I64, U8, Bools
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.messages import BYTES
-from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.compute.plan.tape import RECEIVING, WAKING, TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.network_setup import trains_on_event
 from gossiprec.emulation.assembly.schedule import segment_deliveries
@@ -30,39 +28,20 @@ if TYPE_CHECKING:
 class MessageSizes(Stateful):
     """Sizes of messages, in the order in which they are sent.
 
-    Parameters
-    ----------
-    message_bytes : ndarray of int64, shape (n_nodes,)
-        Size of each node's messages.
-    trained : dict, optional
-        The size of each update by (node, number of its update), if nodes send updates; removed when it is logged.
-    extra : ndarray of int64, shape (n_nodes,), optional
-        Bytes of each node's messages in addition to an update.
-    encoded : dict, optional
-        The count of values that each push rewrote, by (node, number of its push), if policies rewrite updates.
-    resized : dict, optional
-        The size of each message that policies have resized, by message; removed when it is logged.
-    partial : PartialMessages, optional
-        The messages that lack numbers.
+    Sizes of updates, by (node, number of its update), and of resized messages are removed from their mappings once they
+    are logged.
     """
 
     checkpointed = ("n_trained", "coordinates")
 
-    def __init__(
-        self,
-        message_bytes: I64,
-        trained: dict[tuple[int, int], int] | None = None,
-        extra: I64 | None = None,
-        encoded: dict[tuple[int, int], int] | None = None,
-        resized: dict[int, int] | None = None,
-        partial: PartialMessages | None = None,
-    ) -> None:
-        self._partial = partial
-        self._resized = {} if resized is None else resized
+    def __init__(self, prepared: PreparedRun) -> None:
+        encoder, message_bytes = prepared.encoder, prepared.node_load.message_bytes
+        self._partial = prepared.partial_messages
+        self._resized: dict[int, int] = encoder.sizes if encoder else {}
         self._message_bytes = message_bytes
-        self._extra = np.zeros_like(message_bytes) if extra is None else extra
-        self._trained = trained
-        self._encoded = {} if encoded is None else encoded
+        self._extra = prepared.outgoing.extra_bytes
+        self._trained = prepared.executor.update_bytes
+        self._encoded: dict[tuple[int, int], int] = encoder.numbers if encoder else {}
         self._n_trained = np.zeros(len(message_bytes), np.int64)
         self._coordinates = np.zeros(len(message_bytes), np.int64)
 
@@ -75,9 +54,8 @@ class MessageSizes(Stateful):
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
                 which = node, int(self._n_trained[node])
-                if (
-                    which in self._trained or int(first[event]) not in self._resized
-                ):  # else its size is set below
+                # the size of a resized message is set below
+                if which in self._trained or int(first[event]) not in self._resized:
                     sizes[event] = self._trained.pop(which) + self._extra[node]
                 self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
@@ -108,8 +86,8 @@ class TrafficCounters:
     """Counts of messages and wakes by outcome so far."""
 
     delivered: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    missed: Counter[str] = field(default_factory=Counter)
+    dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(DROP_CAUSES, 0))
+    missed: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MISS_CAUSES, 0))
     delay: float = 0.0
     queued: float = 0.0
     sent: int = 0
@@ -140,15 +118,6 @@ class TrafficCounters:
         """The bytes sent: in total and, with a coordinator, to it and by it."""
         parts = {"up": self.bytes_up, "down": self.bytes_down} if self.bytes_down else {}
         return {"sent": self.bytes_up + self.bytes_down, **parts}
-
-    def state(self) -> dict[str, Any]:
-        """Return all counts, for a checkpoint."""
-        return {**vars(self), "dropped": dict(self.dropped), "missed": dict(self.missed)}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> TrafficCounters:
-        """Return the counts that :meth:`state` gave."""
-        return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
 
     def summary(self, online_mean: float) -> dict[str, Any]:
         """Return the counts for the summary: numbers, causes, means over deliveries, and the mean share online."""
@@ -197,14 +166,7 @@ class EventRecorder(Stateful):
         self._log = log
         self._roles = protocol.roles
         self._samples, self._mode, self._feed = load.samples, prepared.mode, prepared.feed
-        self.sizes = MessageSizes(
-            load.message_bytes,
-            prepared.executor.update_bytes,
-            prepared.outgoing.extra_bytes,
-            prepared.encoder.numbers if prepared.encoder else None,
-            prepared.encoder.sizes if prepared.encoder else None,
-            prepared.partial_messages,
-        )
+        self.sizes = MessageSizes(prepared)
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
         self._n_users = protocol.n_users
@@ -228,14 +190,14 @@ class EventRecorder(Stateful):
         """Return the state that links the next tape segment to earlier ones, for a checkpoint."""
         control = {} if self._control is None else {"control": self._control}
         return {
-            **super().state(), **control, "traffic": self.traffic.state(), "sizes": self.sizes.state()
+            **super().state(), **control, "traffic": asdict(self.traffic), "sizes": self.sizes.state()
         }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned."""
         super().restore(state)
         self._control = state.get("control")
-        self.traffic = TrafficCounters.from_state(state["traffic"])
+        self.traffic = TrafficCounters(**state["traffic"])
         self.sizes.restore(state["sizes"])
 
     def append_segment(self, segment: TapeSegment, refused: I64, *, until: float, last: bool) -> None:
