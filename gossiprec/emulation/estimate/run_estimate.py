@@ -233,9 +233,8 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         scenario.protocol.options,
         n_users=data.n_users + n_poisoners,
         seed=scenario.seed,
-        availability=Availability.always_online(
-            1
-        ),  # no events are played: for a million nodes this takes 1 s less
+        # no events are played: for a million nodes this takes 1 s less
+        availability=Availability.always_online(1),
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
     check_rounds(scenario, _last_wake(protocol) / protocol.clock.mean / protocol.wakes_per_round)

@@ -22,7 +22,7 @@ from pydantic import Field, TypeAdapter
 
 from gossiprec.base.errors import DataError, ResourceError
 from gossiprec.base.inputs import read_regular_file
-from gossiprec.base.machine import PRIVATE, cache_dir, usable_cores, why_replaceable
+from gossiprec.base.machine import PRIVATE, cache_dir, why_replaceable
 from gossiprec.models import Layout, Model
 from gossiprec.runs.run_files import replace_file
 from gossiprec.scenario import Scenario
@@ -172,16 +172,9 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     return PredictedDuration(
         SETTING_UP_S + found.seconds,
         SETTING_UP_LEAST_S + low,
-        (SETTING_UP_MOST_S + high) * waiting_share(),
+        SETTING_UP_MOST_S + high,
         f"from {_runs(found.number)} of {of} on this machine",
     )
-
-
-def waiting_share() -> float:
-    """Return the load of the last minute per core, at least 1: how many times as long a run may take."""
-    with suppress(OSError, AttributeError):
-        return max(1.0, os.getloadavg()[0] / usable_cores())
-    return 1.0
 
 
 class _Prediction(NamedTuple):
