@@ -408,10 +408,8 @@ class MembershipRecord:
         for a, adversary in enumerate(guesses.adversaries.tolist() if len(guesses.hidden) else []):
             items = guesses.items[guesses.offsets[a] : guesses.offsets[a + 1]]
             others = guesses.hidden != adversary
-            truth, entropies = (
-                self.is_member[np.ix_(guesses.hidden[others], items)],
-                guesses.hidden_entropies(a),
-            )
+            truth = self.is_member[np.ix_(guesses.hidden[others], items)]
+            entropies = guesses.hidden_entropies(a)
             subject = f"observers: {guesses.observer} guesses"
             check_shape(subject, "with hidden entropies", entropies, (len(guesses.hidden), len(items)))
             for t, rho in enumerate(guesses.thresholds):

@@ -158,9 +158,8 @@ class AttributeRecord:
         key = (known.name, known.bins, known.users.tobytes(), strength)
         if key not in self._ceilings:
             whose = known.users.tobytes() + asked.tobytes()
-            if (
-                self._raw is None or self._raw[0] != whose
-            ):  # the same arrays let a classifier reuse its coordinates
+            # the same arrays let a classifier reuse its coordinates
+            if self._raw is None or self._raw[0] != whose:
                 train = self._split.train
                 items = np.zeros((self._split.n_users, self._split.n_items), np.float32)
                 items[train.row_of_each_value, train.values] = 1

@@ -80,10 +80,14 @@ def _check_nodes(subject: str, found: ItemScores, own: I64) -> None:
             found_one = f"adversary {others[0]}, which is no node of the attack"
             refuse(f"{subject}: item_scores() names", found_one, "one of its own nodes")
         known = found.victims[found.victims == found.adversaries]
+    _refuse_own(subject, known, "item_scores()")
+
+
+def _refuse_own(subject: str, known: I64, method: str) -> None:
     if len(known):
         raise PluginError(
             f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
-            "users; leave it out of item_scores()"
+            f"users; leave it out of {method}"
         )
 
 
@@ -389,7 +393,7 @@ def item_set_findings(found: ItemSets, is_member: Bools) -> Iterator[Finding]:
     yield Finding("reconstruction_heard", found.labels, len(np.unique(found.victims)) / len(is_member))
 
 
-def _set_rates(hits: F64, popular: F64, sizes: I64, own: I64) -> Iterator[tuple[str, F64]]:
+def _set_rates(hits: F64, popular: F64, sizes: I64 | F64, own: I64 | F64) -> Iterator[tuple[str, F64]]:
     """Yield precision, recall and F1 per victim, and of guesses of as many of those that most other users have."""
     for name, right in (("", hits), ("popularity_", popular)):
         precision = np.divide(right, sizes, out=np.zeros(len(sizes)), where=sizes > 0)
@@ -422,29 +426,22 @@ def move_set_findings(found: ItemSets, moves: Transitions, n_items: int) -> Iter
         )
     ]
     guessed = np.split(found.previous.astype(np.int64) * n_items + found.items, found.offsets[1:-1])
-    victims, hits, popular, sizes, own, right = [], [], [], [], [], []
+    rows, right = [], []
     for victim, guess in zip(found.victims.tolist(), guessed, strict=True):
         truth = sets[victim]
         if not len(truth):
             continue
-        forward, backward = (
-            np.isin(guess, truth),
-            np.isin(guess % n_items * n_items + guess // n_items, truth),
-        )
+        forward = np.isin(guess, truth)
+        backward = np.isin(guess % n_items * n_items + guess // n_items, truth)
         one_way = forward != backward
         if one_way.any():
             right.append(forward[one_way].mean())
-        victims.append(victim)
-        hits.append(forward.sum())
         is_own = np.isin(true, truth)
-        popular.append(_popular_hits(popularity - is_own, is_own, len(guess), n_items * (n_items - 1)))
-        sizes.append(len(guess))
-        own.append(len(truth))
-    found_right, popular_right = np.array(hits, np.float64), np.array(popular, np.float64)
-    for measure, value in _set_rates(
-        found_right, popular_right, np.array(sizes, np.int64), np.array(own, np.int64)
-    ):
-        per_node = mean_by_user(np.array(victims, np.int64), value)
+        popular = _popular_hits(popularity - is_own, is_own, len(guess), n_items * (n_items - 1))
+        rows.append((victim, forward.sum(), popular, len(guess), len(truth)))
+    victims, *columns = np.array(rows, np.float64).reshape(-1, 5).T
+    for measure, value in _set_rates(*columns):
+        per_node = mean_by_user(victims.astype(np.int64), value)
         yield Finding(f"moves_{measure}", found.labels, nanmean(value), per_node=per_node)
     yield Finding("moves_order", found.labels, nanmean(np.array(right, np.float64)))
     yield Finding("moves_heard", found.labels, len(np.unique(found.victims)) / len(moves.items))
@@ -491,17 +488,11 @@ def check_item_sets(subject: str, found: ItemSets, shape: tuple[int, ...], pools
     PluginError
     """
     n_users, n_items = shape
-    known = np.intersect1d(found.victims, pools[0]) if len(pools) == 1 else pools[:0]
-    if len(known):
-        raise PluginError(
-            f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
-            "users; leave it out of item_sets()"
-        )
+    known = np.intersect1d(found.victims, pools[0]) if len(pools) == 1 else found.victims[:0]
+    _refuse_own(subject, known, "item_sets()")
     check_offsets(f"{subject}: item_sets() has", found.offsets, len(found.victims), len(found.items))
-    names, before = (
-        f"{subject}: item_sets() names",
-        found.items[:0] if found.previous is None else found.previous,
-    )
+    names = f"{subject}: item_sets() names"
+    before = found.items[:0] if found.previous is None else found.previous
     check_ids(names, "victim", found.victims, n_users)
     for ids in (found.items, before):
         check_ids(names, "item", ids, n_items)

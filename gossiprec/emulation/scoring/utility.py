@@ -253,15 +253,11 @@ class UtilityEvaluator:
         for part, ranker in self._whole:
             for block in self._blocks(np.intersect1d(ranker.users, users)):
                 parts += self._rank(ranker, block, of_all(block, part))
-        if not self._sampled:
-            return MetricInputs(
-                concat_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.users_with_tied_scores
-            )
-        at = np.flatnonzero(np.isin(self._users, users))
-        ranks = self._sampled_ranks(of_candidates, at)
-        return MetricInputs(
-            concat_lists(parts), row_entries(self._tests_of, at)[0], ranks, self.users_with_tied_scores
-        )
+        tests, ranks = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        if self._sampled:
+            at = np.flatnonzero(np.isin(self._users, users))
+            tests, ranks = row_entries(self._tests_of, at)[0], self._sampled_ranks(of_candidates, at)
+        return MetricInputs(concat_lists(parts), tests, ranks, self.users_with_tied_scores)
 
     @property
     def users_with_tied_scores(self) -> I64:
