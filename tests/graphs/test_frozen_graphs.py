@@ -56,5 +56,5 @@ def test_the_first_line_counts_right_and_the_second_tells_what_it_is(name):
 
 
 def test_an_unknown_name_is_answered_with_the_known():
-    with pytest.raises(ValueError, match="unknown bundled graph 'karate'; expected one of blocks-100, "):
+    with pytest.raises(ValueError, match="unknown bundled graph 'karate'; known: blocks-100, "):
         graphs.frozen_graph("karate")

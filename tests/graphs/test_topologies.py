@@ -164,8 +164,8 @@ def test_links_of_a_random_graph_are_as_many_as_its_probability_says():
         ("erdos_renyi", (1, 0.5, 1), "at least 2"),
         ("erdos_renyi", (9, -0.1, 1), "from 0 to 1"),
         ("erdos_renyi", (50, 0.01, 1), "no connected graph in 100 attempts; raise p"),
-        ("torus", (7,), "not a product of two numbers of at least 3; use 9 nodes"),
-        ("torus", (10,), "use 12 nodes"),
+        ("torus", (7,), "not a product of two numbers of at least 3"),
+        ("torus", (10,), "at least 3"),
         ("torus", (12, 5), "found 5 rows for 12 nodes"),
         ("torus", (12, 6), "found 6 rows for 12 nodes"),
         ("barabasi_albert", (5, 5, 1), "expected 1 to 4"),
@@ -204,7 +204,7 @@ def test_neighbours_follow_the_direction_of_links():
 
 @pytest.mark.parametrize("graph", [nx.Graph([("a", "b")]), nx.Graph([(1, 2)]), nx.Graph([(0, 0), (0, 1)])])
 def test_graphs_that_are_not_over_the_first_numbers_or_have_loops_are_refused(graph):
-    with pytest.raises(ValueError, match="found a"):
+    with pytest.raises(ValueError, match=r"found (a|node 0)"):
         graphs.out_neighbors(graph)
 
 

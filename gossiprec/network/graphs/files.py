@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
-from gossiprec.base.errors import DataError
+from gossiprec.base.errors import DataError, did_you_mean
 from gossiprec.base.inputs import no_such_file, note_input, read_regular_file
 from gossiprec.network.graphs.similarity import check_self_links
 
@@ -247,7 +247,7 @@ def read_graph(path: Path, *, directed: bool | None = None, format: Format | Non
     """
     reader, _ = _FORMATS[infer_graph_format(path, format)]
     try:
-        text = _text(path)
+        text = read_text(path)
         declared, nodes, links = reader(text)
         if directed is None and declared is None and reader is read_edge_list:
             _refuse_unclear(text)
@@ -324,7 +324,14 @@ def graph_text(graph: nx.Graph, format: Format) -> str:
     return _FORMATS[format][1](graph)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file, which is an input of the run.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read, or is not in UTF-8.
+    """
     note_input(path)
     try:
         raw = read_regular_file(path, most_bytes=MAX_BYTES)
@@ -391,5 +398,8 @@ def frozen_summary(name: str) -> str:
 def frozen_text(name: str) -> str:
     """Return the text of a bundled graph's file."""
     if name not in frozen_names():
-        raise ValueError(f"unknown bundled graph {name!r}; expected one of {', '.join(frozen_names())}")
+        known = frozen_names()
+        raise ValueError(
+            f"unknown bundled graph {name!r}; known: {', '.join(known)}{did_you_mean(name, known)}"
+        )
     return (_FOLDER / f"{name}{_SUFFIX}").read_text(encoding="utf-8")

@@ -20,15 +20,15 @@ import numpy as np
 from pydantic import Discriminator, Field, Tag, create_model, field_validator
 
 from gossiprec.base.arrays import I64
-from gossiprec.base.errors import DataError, ScenarioError, did_you_mean
-from gossiprec.base.inputs import no_such_file, note_input, read_regular_file
+from gossiprec.base.errors import ScenarioError
+from gossiprec.base.inputs import no_such_file
 from gossiprec.base.options import Options, RegisteredOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.network import graphs
 from gossiprec.network.graphs import FAMILIES
 from gossiprec.network.graphs.centrality import order_nodes
-from gossiprec.network.graphs.files import MAX_BYTES, SUFFIXES, build_graph, read_node_link_data
+from gossiprec.network.graphs.files import SUFFIXES, build_graph, frozen_text, read_node_link_data, read_text
 from gossiprec.network.overlay import PoisonerPlaces, UserProfiles
 
 if TYPE_CHECKING:
@@ -57,11 +57,7 @@ class FrozenGraph(Options):
     @field_validator("frozen")
     @classmethod
     def _known(cls, name: str) -> str:
-        known = graphs.frozen_names()
-        if name not in known:
-            raise ValueError(
-                f"unknown bundled graph {name!r}; known: {', '.join(known)}{did_you_mean(name, known)}"
-            )
+        frozen_text(name)  # refuses unknown names
         return name
 
 
@@ -311,20 +307,15 @@ def _in_folder(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
 
 def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
     form = '[{"from": 0, "nodes": [{"id": 0}, ...], "edges": [{"source": 0, "target": 1}, ...]}, ...]'
-    note_input(path)
-    try:
-        listed = json.loads(read_regular_file(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
-    except DataError as error:
-        raise ValueError(str(error)) from None
-    except FileNotFoundError:
+    if not path.exists():
         expected = "a folder or a JSON file of graphs"
-        raise ValueError(f"{path}: {no_such_file(path, expected, what='file or folder')}") from None
-    except OSError as error:
-        raise ValueError(
-            f"{path}: {error.strerror or error}; pass a folder or a JSON file of graphs"
-        ) from None
-    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {no_such_file(path, expected, what='file or folder')}")
+    try:
+        listed = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not JSON: {str(error)[:120]}; expected {form}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     if not isinstance(listed, list) or not listed or not all(isinstance(graph, dict) for graph in listed):
         raise ValueError(f"{path}: found no list of graphs; expected {form}")
 

@@ -290,7 +290,7 @@ def torus(n: int, rows: int | None = None) -> nx.Graph:
         rows = max(r for r in range(1, math.isqrt(max(n, 1)) + 1) if n % r == 0)
         if rows < SIDE:
             raise ValueError(
-                f"found n = {n}, which is not a product of two numbers of at least {SIDE}; use {_near(n)} nodes"
+                f"found n = {n}, which is not a product of two numbers of at least {SIDE}; use another number"
             )
     columns, left = divmod(n, rows)
     if rows < SIDE or columns < SIDE or left:
@@ -303,14 +303,6 @@ def torus(n: int, rows: int | None = None) -> nx.Graph:
         graph.add_edge(node, row * columns + (column + 1) % columns)
         graph.add_edge(node, (row + 1) % rows * columns + column)
     return graph
-
-
-def _near(n: int) -> int:
-    """Return the next number of nodes above `n` that fills a torus."""
-    above = max(n + 1, SIDE * SIDE)
-    while not any(above % r == 0 for r in range(SIDE, math.isqrt(above) + 1)):
-        above += 1
-    return above
 
 
 @register_family("erdos-renyi", p=FamilyOption(float, "probability of a link", least=0, most=1))
