@@ -9,7 +9,6 @@ A. Montresor, O. Babaoglu, "Gossip-based aggregation in large dynamic networks",
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -71,5 +70,4 @@ class PushPull(Epidemic):
 
     def predicted_fraction_met(self, rounds: float) -> float:
         """Return ``1 - (1 - s / (N - 1))**(k V)`` after V wakes; k is 2, since both of a pair can begin (pull: 1)."""
-        missed = 1.0 - self.options.receivers / (self.n_users - 1)
-        return 1.0 - math.pow(missed, rounds if self.options.exchange == "pull" else 2.0 * rounds)
+        return super().predicted_fraction_met(rounds if self.options.exchange == "pull" else 2.0 * rounds)

@@ -195,5 +195,5 @@ class SemiDecentralised(Protocol):
             return None
         n, heads = self.n_users, len(self.heads)
         in_clusters = 2 * (n - heads) * min(1.0, rounds)
-        missed = 1.0 - self.options.fanout / max(heads - 1, 1)
+        missed = 1.0 - self.options.fanout / max(heads - 1, 1)  # of the other heads, in a round
         return (in_clusters + heads * (heads - 1) * float(1.0 - missed**rounds)) / (n * (n - 1))
