@@ -48,7 +48,7 @@ from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
-from gossiprec.rules import ReportsFindings, UsesRootData
+from gossiprec.rules import UsesRootData
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
@@ -163,11 +163,6 @@ class RunComponents:
             *(("protocol.merge", rule) for rule in rules),
             *(("protocol.server", part) for part in servers),
         ]
-
-    @property
-    def reporting_parts(self) -> list[ReportsFindings]:
-        """The parts of the coordinator that report numbers."""
-        return [part for _, part in self.coordinator_parts if isinstance(part, ReportsFindings)]
 
     def choose_root_users(self) -> Iterator[tuple[UsesRootData, I64]]:
         """Yield each part of the coordinator that needs root data, with its public users.

@@ -159,11 +159,6 @@ class EngineConditions:
     transport: Transport
     work: ComputeTime | None
 
-    @property
-    def are_deliveries_implied(self) -> bool:
-        """Whether every message arrives at the moment it is sent."""
-        return self.transport.is_instant and self.work is None
-
 
 def make_engine_conditions(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> EngineConditions:
     """Return the conditions of a run at time 0.

@@ -74,10 +74,8 @@ from gossiprec.emulation.estimate.memory import (
 )
 from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.federated import overrides_method
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.registries import check_modules
 
 SCANS_PER_MESSAGE = 100
@@ -211,11 +209,6 @@ class PreparedRun(RunComponents):
         return TapeRunner(self, stopwatch or Stopwatch(), versions)
 
     @property
-    def has_ideal_network(self) -> bool:
-        """Whether every message arrives at the moment it is sent, and no node is ever offline or busy."""
-        return self.scenario.network == NetworkOptions() and self.scenario.churn == Churn()
-
-    @property
     def discards_invalid_models(self) -> bool:
         """Whether every node that reads models discards those that are not finite (``invalid: discard``)."""
         readers = [self.protocol.n_users] if self.protocol.has_coordinator else range(self.split.n_users)
@@ -242,11 +235,6 @@ class PreparedRun(RunComponents):
         messages = np.array([latest[client] for client in sorted(latest)], np.int32)
         for meter in self.meters if len(messages) else ():
             meter.show_model(coordinator, messages, version, version)
-
-    @property
-    def reports_on_users(self) -> bool:
-        """Whether the recommender's report depends on all users' rows."""
-        return self.recommender is not None and overrides_method(self.recommender, "report")
 
     @property
     def own_rows(self) -> F32:

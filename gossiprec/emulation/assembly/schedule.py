@@ -91,7 +91,7 @@ def make_engine(
 
     If the schedule depends on values, the engine plays events one by one.
     """
-    inline = conditions.are_deliveries_implied and not protocol.replies
+    inline = conditions.transport.is_instant and conditions.work is None and not protocol.replies
     hindered = conditions.work is not None and conditions.work.hindered_by_deliveries
     one_by_one = protocol.replies or depends_on_values or hindered
     engine = Engine(

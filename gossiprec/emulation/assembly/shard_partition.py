@@ -65,11 +65,8 @@ def check_divisible(components: RunComponents) -> None:
     ------
     ScenarioError
     """
-    server, shards, n_nodes = (
-        components.server,
-        components.scenario.executor.shards,
-        components.protocol.n_nodes,
-    )
+    server, shards = components.server, components.scenario.executor.shards
+    n_nodes = components.protocol.n_nodes
     if server is not None and server.n_versions > 1:
         raise ScenarioError(
             f"executor.name: 'ray' divides nodes among processes, and the server {registry_name(server)} "

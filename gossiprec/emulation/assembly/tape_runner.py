@@ -261,10 +261,8 @@ class TapeRunner:
 
     def take_segments(self) -> tuple[TapeSegment, I64]:
         """Return the tape carried out since the last call, and the messages in it after which no node trained."""
-        segment, refused = (
-            concat_segments(self._segments),
-            np.concatenate([_wide(EMPTY.sender), *self._refused]),
-        )
+        segment = concat_segments(self._segments)
+        refused = np.concatenate([_wide(EMPTY.sender), *self._refused])
         self._segments, self._refused = [], []
         return segment, refused
 

@@ -51,9 +51,11 @@ from gossiprec.emulation.scoring.utility_summaries import (
     group_summary,
 )
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
+from gossiprec.rules import ReportsFindings
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.scenario.cross_checks import change_problems
+from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.sections import OptionChange
 
 
@@ -462,7 +464,8 @@ class ActiveRun:
 
     def _traffic(self) -> dict[str, Any]:
         """Return the counts of messages by outcome, unless every message simply arrives."""
-        if self.prepared.has_ideal_network:
+        scenario = self.prepared.scenario
+        if scenario.network == NetworkOptions() and scenario.churn == Churn():
             return {}
         online = self.prepared.protocol.availability.mean_online(self._reached)
         return {"network": self.recording.traffic.summary(online), "messages": self.recording.traffic.sent}
@@ -502,8 +505,8 @@ class ActiveRun:
                 check_item_sets(subject, one_set, (split.n_users, split.n_items), pools)
             for found in itertools.chain(meter.attack.guesses(), findings, scores, sets, attributes):
                 yield choice.name, found
-        for part in self.prepared.reporting_parts:
-            for measure, value in part.findings().items():
+        for _, part in self.prepared.coordinator_parts:
+            for measure, value in part.findings().items() if isinstance(part, ReportsFindings) else ():
                 yield registry_name(part), Finding(measure, {}, value)
 
     def model(self, node: int) -> F32:

@@ -24,6 +24,7 @@ from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, make_utility_evaluator
+from gossiprec.federated import overrides_method
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
@@ -288,7 +289,8 @@ class ShardLeader(NoFollowers):
             name: sum(report["inboxes"][name] for report in self._reports)
             for name in self._prepared.reducer.counters()
         }
-        if self._prepared.reports_on_users:
+        recommender = self._prepared.recommender
+        if recommender is not None and overrides_method(recommender, "report"):
             self._bring(np.arange(self._prepared.split.n_users))
 
     def gather_full_state(self) -> None:
