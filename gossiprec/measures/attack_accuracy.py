@@ -159,10 +159,8 @@ def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
     n_victims = communities.n_users
     n_adversaries, found = np.zeros(n_victims), np.zeros(n_victims)
     for rows in _blocks(scores):
-        some, mine = (
-            communities.select_range(rows.start, rows.stop),
-            guesses.of_adversaries(rows.start, rows.stop),
-        )
+        some = communities.select_range(rows.start, rows.stop)
+        mine = guesses.of_adversaries(rows.start, rows.stop)
         sparse, dense = np.flatnonzero(some.rest == 0.0), np.flatnonzero(some.rest > 0.0)
         few = some.select(sparse) if len(dense) else some
         weights = mine.guess_probabilities(

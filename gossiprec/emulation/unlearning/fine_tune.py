@@ -69,10 +69,8 @@ class FineTune(Unlearner):
 
     def forget(self, request: UnlearningRequest) -> Forgotten:
         """Return the models after further rounds."""
-        live, ended = (
-            request.start(shortened(request.without, self.options.fraction)),
-            request.models.prepared,
-        )
+        live = request.start(shortened(request.without, self.options.fraction))
+        ended = request.models.prepared
         live.prepared.executor.store.continue_from(ended.executor.store, ended.planner.current_rows)
         settings, of_run = (run.executor.work.node_settings for run in (live.prepared, ended))
         before = np.zeros_like(ended.planner.update_counts)
