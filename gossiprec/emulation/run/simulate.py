@@ -42,7 +42,7 @@ from gossiprec.emulation.run.execution import (
     with_resources,
 )
 from gossiprec.emulation.run.kept_versions import check_versions
-from gossiprec.emulation.shards import ShardGroup, SingleProcess
+from gossiprec.emulation.shards import ShardGroup
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
@@ -318,7 +318,7 @@ def _make_shard_group(scenario: Scenario, options: RunOptions) -> ShardGroup:
         If Ray is not installed.
     """
     if scenario.executor.shards == 1:
-        return SingleProcess()
+        return ShardGroup()
     if options.make_shard_group is not None:
         return options.make_shard_group(scenario, options.progress)
     from gossiprec.emulation.shards.ray_backend import RayShardGroup

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
-class ShardGroup(AbstractContextManager["ShardGroup"], ABC):
+class ShardGroup(AbstractContextManager["ShardGroup"]):
     """The other shards of a run: entered before the run is prepared, and left when it ends in any way.
+
+    This class is the group of an undivided run, which has no others.
 
     Attributes
     ----------
@@ -31,21 +32,13 @@ class ShardGroup(AbstractContextManager["ShardGroup"], ABC):
 
     shard: ShardContext | None = None
 
-    @abstractmethod
     def start(self, prepared: PreparedRun) -> None:
         """Let the other shards prepare the run; it is already prepared here."""
-
-
-class SingleProcess(ShardGroup):
-    """The group of an undivided run."""
-
-    def start(self, prepared: PreparedRun) -> None:
-        """Start nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End nothing."""
+        """End the other shards."""
 
 
 MakeShardGroup: TypeAlias = Callable[[Scenario, Progress], ShardGroup]
