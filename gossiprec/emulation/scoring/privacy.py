@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,27 +16,22 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
-@dataclass(frozen=True)
-class UserUploadBudget:
-    """The budget of the user rows that clients upload in addition to updates; epsilons add up.
+def spend_on_uploads(epsilon: float, n_users: int, updates: I64) -> PrivacySpent:
+    """Return the budget of the user rows that clients upload in addition to updates; epsilons add up.
 
     A row is uploaded before a client trains, so it is spent whatever happens to the update.
 
-    Attributes
+    Parameters
     ----------
     epsilon : float
         Of one row.
     n_users : int
+    updates : ndarray of int64, shape (n_nodes,)
+        Local updates of each node.
     """
-
-    epsilon: float
-    n_users: int
-
-    def privacy_spent(self, updates: I64) -> PrivacySpent:
-        """Return the epsilon of each user, given its number of local updates."""
-        nodes = np.arange(self.n_users)
-        spent = self.epsilon * updates[nodes].astype(np.float64)
-        return PrivacySpent(nodes, spent, np.full(self.n_users, 1.0 / self.epsilon), delta=0.0)
+    nodes = np.arange(n_users)
+    spent = epsilon * updates[nodes].astype(np.float64)
+    return PrivacySpent(nodes, spent, np.full(n_users, 1.0 / epsilon), delta=0.0)
 
 
 class PrivacyLedger(Stateful):
@@ -51,8 +46,9 @@ class PrivacyLedger(Stateful):
         Policies that may account number by number.
     reveals_items : bool
         Whether messages show which items they concern, which accounting number by number does not cover.
-    uploads : UserUploadBudget, optional
-        The budget of uploaded user rows; the log adds it to the budget of policies.
+    uploads : callable, optional
+        Returns the budget of uploaded user rows, given the local updates of each node; the log adds it to
+        the budget of policies.
     reveals_choices : bool
         Whether receivers and merge weights depend on items of a node, without noise.
     reveals_uploads : bool
@@ -68,7 +64,7 @@ class PrivacyLedger(Stateful):
         by_coordinates: Sequence[Policy] = (),
         *,
         reveals_items: bool = False,
-        uploads: UserUploadBudget | None = None,
+        uploads: Callable[[I64], PrivacySpent] | None = None,
         reveals_choices: bool = False,
         reveals_uploads: bool = False,
     ) -> None:
@@ -87,7 +83,7 @@ class PrivacyLedger(Stateful):
         for spent in self._spent():
             epsilon[spent.nodes] = spent.epsilon
         if self._uploads is not None:
-            rows = self._uploads.privacy_spent(updates)
+            rows = self._uploads(updates)
             epsilon[rows.nodes] += rows.epsilon
         changed = np.flatnonzero(epsilon != self._logged)
         self._logged = epsilon
@@ -96,7 +92,7 @@ class PrivacyLedger(Stateful):
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy figures as of the last call, or None if no policy accounts for privacy."""
         spent = self._spent()
-        uploads = None if self._uploads is None else _figures([self._uploads.privacy_spent(self._updates)])
+        uploads = None if self._uploads is None else _figures([self._uploads(self._updates)])
         if not spent:
             return None if uploads is None else {**uploads, "updates_in_the_open": True}
         return {
@@ -144,7 +140,7 @@ def make_ledger(prepared: PreparedRun) -> PrivacyLedger:
     """Return the ledger of a run's policies and of the user rows that its clients upload."""
     recommender, uploads = prepared.recommender, None
     if recommender is not None and prepared.user_upload_width and recommender.user_upload_epsilon is not None:
-        uploads = UserUploadBudget(recommender.user_upload_epsilon, prepared.split.n_users)
+        uploads = partial(spend_on_uploads, recommender.user_upload_epsilon, prepared.split.n_users)
     return PrivacyLedger(
         accounted_policies(prepared),
         prepared.protocol.n_nodes,
