@@ -99,7 +99,7 @@ ONE = {"victims": np.array([1]), "items": np.array([2], np.int32), "scores": np.
         ({"adversaries": np.array([1])}, "names adversary 1, which is no node of the attack"),
         ({"adversaries": np.array([3]), "victims": np.array([3])}, "victim 3 is a node of the attack itself"),
         ({"items": np.array([2, 3])}, r"shapes {'victims': \(1,\), 'items': \(2,\), 'scores': \(1,\)}; expected one"),
-        ({name: np.repeat(column, 2) for name, column in ONE.items()}, "has 2 pairs, 1 of them more than once"),
+        ({name: np.repeat(column, 2) for name, column in ONE.items()}, "names a victim and item twice"),
         ({"k": 0}, "k = 0; expected at least 1"),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,14 +37,8 @@ def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], o
     ------
     PluginError
     """
-    columns: dict[str, np.typing.NDArray[Any]] = {
-        "victims": found.victims,
-        "items": found.items,
-        "scores": found.scores,
-    }
-    if found.adversaries is not None:
-        columns["adversaries"] = found.adversaries
-    shapes = {name: np.shape(column) for name, column in columns.items()}
+    columns = ("victims", "items", "scores", *(() if found.adversaries is None else ("adversaries",)))
+    shapes = {name: np.shape(getattr(found, name)) for name in columns}
     if len(set(shapes.values())) > 1 or len(shapes["victims"]) != 1:
         raise PluginError(
             f"{subject}: item_scores() returned arrays of shapes {shapes}; expected one victim, one item and one score "
@@ -62,12 +56,7 @@ def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], o
             f"{subject}: the score of {pair} is NaN; expected a number; leave out pairs that the attack cannot score"
         )
     _check_nodes(subject, found, own)
-    _, counts = np.unique(_pairs(found, shape), return_counts=True)
-    if (counts > 1).any():
-        raise PluginError(
-            f"{subject}: item_scores() has {len(found.scores)} pairs, {np.count_nonzero(counts > 1)} of them more than "
-            "once; expected each victim and item once; keep one score of each"
-        )
+    check_once(names, "a victim and item", _pairs(found, shape))
 
 
 def _check_nodes(subject: str, found: ItemScores, own: I64) -> None:
