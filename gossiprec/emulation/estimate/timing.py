@@ -154,8 +154,7 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     -----
     The interval is calibrated: each recorded run is predicted from the others in the same way, and the interval is as
     wide as it must be to contain most of them, at least a factor :data:`LEAST_ERROR` either way. It
-    covers parts of a run that do not grow with its work, such as the last scores. Its upper end grows with the
-    processes that wait for the machine's cores now.
+    covers parts of a run that do not grow with its work, such as the last scores.
     """
     rates = [(name, rate) for name, found in read_rates().get(platform.node(), {}).items() for rate in found]
     found = _predict(rates, kind, work, threads)
@@ -169,11 +168,12 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     if high > APART**2 * low:
         return None
     of = "this kind" if found.is_same else "other kinds"
+    runs = "a run" if found.number == 1 else f"{found.number} runs"
     return PredictedDuration(
         SETTING_UP_S + found.seconds,
         SETTING_UP_LEAST_S + low,
         SETTING_UP_MOST_S + high,
-        f"from {_runs(found.number)} of {of} on this machine",
+        f"from {runs} of {of} on this machine",
     )
 
 
@@ -239,10 +239,6 @@ def _errors(rates: Sequence[tuple[str, RunTiming]]) -> dict[bool, list[float]]:
             if found is not None and found.is_same is is_same and found.distance <= ALIKE:
                 errors[is_same].append(max(1.0, found.low / rate.seconds, rate.seconds / found.high))
     return {is_same: sorted(found) for is_same, found in errors.items()}
-
-
-def _runs(number: int) -> str:
-    return "a run" if number == 1 else f"{number} runs"
 
 
 @functools.cache
