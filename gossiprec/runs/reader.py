@@ -61,6 +61,8 @@ class EventLog:
         The index and the trailer are there and agree with the chunks: nothing is missing.
     damage : LogDamage or None
         None also for a log that is still being written, or that ends between two chunks because its writer died.
+    kinds : tuple of str
+        The kinds of event this log can hold, in schema order.
     rows : dict of str to int
         Readable rows by kind.
     index_offset : int or None
@@ -79,6 +81,7 @@ class EventLog:
         self.damage: LogDamage | None = None
         self.schema, self.writer, start = _header(path, data)
         self._kinds = {kind.name: kind for kind in self.schema.kinds}
+        self.kinds = tuple(self._kinds)
         try:
             self.complete = self._scan(start)
         except DamagedError as found:
@@ -86,11 +89,6 @@ class EventLog:
         self.rows = dict.fromkeys(self._kinds, 0)
         for chunk in self._chunks:
             self.rows[chunk.kind.name] += chunk.rows
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of event this log can hold, in schema order."""
-        return tuple(self._kinds)
 
     @property
     def digest(self) -> str:

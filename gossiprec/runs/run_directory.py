@@ -342,9 +342,8 @@ def _locked(path: Path, *, overwrite: bool) -> RunLock:
         path.mkdir(parents=True, exist_ok=True)
     lock = RunLock(path / run_files.EVENTS)
     try:
-        _check_content(
-            path, overwrite=overwrite
-        )  # once more: another run may have started and ended in the meantime
+        # once more: another run may have started and ended in the meantime
+        _check_content(path, overwrite=overwrite)
     except BaseException:
         lock.close()
         raise

@@ -34,9 +34,8 @@ def check_indices(state: Mapping[str, Any], fresh: Mapping[str, Any], n_items: i
         Naming the array, what was found, and what was expected.
     """
     for part in ("planner", "carrier", "arena", "attacks"):
-        _check_arrays(
-            part, state[part], fresh[part], shrinks=part == "arena"
-        )  # which holds the versions in use
+        # the arena holds the versions in use, which may be fewer
+        _check_arrays(part, state[part], fresh[part], shrinks=part == "arena")
     n_nodes = len(state["planner"]["nodes"])
     ranges = [*_planner_ranges(state["planner"], fresh["planner"]), *_observer_ranges(state["attacks"])]
     ranges.append(("carrier.sender", state["carrier"]["sender"], 0, n_nodes - 1))

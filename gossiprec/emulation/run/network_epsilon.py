@@ -306,9 +306,8 @@ def round_exposures(
         )
         shown = np.zeros(is_member.shape)
         shown[users] = coordinates | (number < versions)
-        hidden = np.where(
-            noise.by_user[:n, None], found + share, count + share
-        )  # other updates show all of theirs
+        # updates without noise by user show all of theirs
+        hidden = np.where(noise.by_user[:n, None], found + share, count + share)
         found = np.where(shown > 0, hidden, found)
         count += shown
     return found
@@ -334,9 +333,8 @@ def linear_exposures(
         exposures = np.where(scale > 0, update_exposures(rows, replay.owner), seen)
         shown = _shown_updates(replay, members, shows_own)
         if has_own:
-            between = (
-                seen & ~noise.by_user[replay.owner]
-            )  # a sample also changes later gradients by the hidden row
+            # a sample also changes later gradients by the hidden row
+            between = seen & ~noise.by_user[replay.owner]
             np.maximum.at(shown, replay.owner[between], replay.order[between])
         exposures = np.where(
             seen & (replay.order < shown[replay.owner]), np.maximum(exposures, 1.0), exposures

@@ -172,9 +172,8 @@ class ShardStateService:
         states: list[Mapping[str, Any] | None] = []
         for attack in self._prepared.attacks:
             nodes = self._observers(attack.nodes, number)
-            has_state = (
-                len(nodes) and type(attack).export_node_state is not Attack.export_node_state
-            )  # an attack by a coordinator has none
+            # an attack by a coordinator has no state
+            has_state = len(nodes) and type(attack).export_node_state is not Attack.export_node_state
             states.append(attack.export_node_state(nodes, whole=whole) if has_state else None)
         return states
 
