@@ -27,6 +27,7 @@ from gossiprec.emulation.estimate.memory import (
     bytes_available_to_run,
     check_event_memory,
     check_memory,
+    count_machines,
     figure_bytes,
     peak_rss_mib,
 )
@@ -251,6 +252,14 @@ def test_negatives_of_sequences_that_are_trained_stacked_count():
     length = -(-150 // 12)
 
     assert many - few == pytest.approx(8 * 4 * 12 * length * (25 - 5) * 8, rel=0.1)
+
+
+def test_a_run_that_does_not_fit_is_told_the_number_of_machines():
+    divided = {"python": 100, "parameters": 900, "observers": 100}
+
+    assert "among 4 machines like this one (executor: {name: ray, shards: 4})" in count_machines(divided, 400)
+    assert "memory of 3 machines like this one" in count_machines({"python": 1000}, 400)
+    assert "cannot be divided" in count_machines({"python": 500, "parameters": 10}, 400)
 
 
 @pytest.mark.slow

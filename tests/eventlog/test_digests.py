@@ -108,9 +108,10 @@ def test_a_flip_in_the_manifest_is_told_by_verify(run):
 
 def test_verify_refuses_a_manifest_without_digests(run):
     manifest = json.loads((run / "manifest.json").read_text())
-    del manifest["digest"], manifest["files"]
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    assert "but it records None" in verified(run, 2)
+    for key, message in (("digest", "but it records None"), ("files", "files is missing")):
+        del manifest[key]
+        (run / "manifest.json").write_text(json.dumps(manifest))
+        assert message in verified(run, 2)
 
 
 def test_a_run_in_progress_has_the_digest_of_its_scenario_only(tmp_path):

@@ -8,6 +8,7 @@ scenario has the same estimate in every process.
 
 from __future__ import annotations
 
+import math
 import resource
 import sys
 from dataclasses import dataclass
@@ -80,13 +81,52 @@ def peak_rss_mib() -> float:
     return peak / MIB if sys.platform == "darwin" else peak / 1024
 
 
+DIVIDED = frozenset(
+    [
+        "parameters",
+        "versions in waiting",
+        "moments",
+        "inboxes",
+        "rewritten messages",
+        "first versions",
+        "observers",
+    ]
+)
+"""Parts that shards divide among them; each of them has all other parts."""
+MOST_SHARDS = 64
+
+
+def count_machines(needed: dict[str, int], available: int) -> str:
+    """Return the number of machines with as much memory that a run takes, as a sentence.
+
+    Parameters
+    ----------
+    needed : dict of str to int
+        Bytes by part, more than are available.
+    available : int
+        Bytes.
+    """
+    total, divided = sum(needed.values()), sum(size for part, size in needed.items() if part in DIVIDED)
+    free = available - (total - divided)
+    shards = -(-divided // free) if free > 0 else math.inf
+    if divided and shards <= MOST_SHARDS:
+        return (
+            f"or divide it among {shards} machines like this one (executor: {{name: ray, shards: {shards}}})"
+        )
+    machines = -(-total // max(available, 1))
+    return (
+        f"it takes the memory of {machines:,} machines like this one, but {(total - divided) / MIB:,.0f} MiB of it "
+        "cannot be divided among machines (docs/shards.md)"
+    )
+
+
 def check_memory(needed: dict[str, int]) -> None:
     """Refuse a run that does not fit into memory.
 
     Raises
     ------
     ResourceError
-        Names the parts, the available memory and the keys to lower.
+        Names the parts, the available memory, the keys to lower, and the number of machines.
     """
     total, available = sum(needed.values()), bytes_available_to_run(needed)
     if total > available:
@@ -95,7 +135,7 @@ def check_memory(needed: dict[str, int]) -> None:
             f"the run needs {total / MIB:,.0f} MiB ({parts}), but only {available / MIB:,.0f} MiB are "
             "available; reduce dataset.limit_users or dataset.users, model.dim, protocol.wakes or "
             "protocol.rounds, the number of observers or of their momenta, or observers.reference_items, or "
-            "set executor.storage to float16; or divide the nodes among machines (docs/shards.md)"
+            f"set executor.storage to float16; {count_machines(needed, available)}"
         )
 
 

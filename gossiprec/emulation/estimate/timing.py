@@ -22,7 +22,7 @@ from pydantic import Field, TypeAdapter
 
 from gossiprec.base.errors import DataError, ResourceError
 from gossiprec.base.inputs import read_regular_file
-from gossiprec.base.machine import PRIVATE, cache_dir, why_replaceable
+from gossiprec.base.machine import PRIVATE, cache_dir, usable_cores, why_replaceable
 from gossiprec.models import Layout, Model
 from gossiprec.runs.run_files import replace_file
 from gossiprec.scenario import Scenario
@@ -154,7 +154,8 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     -----
     The interval is calibrated: each recorded run is predicted from the others in the same way, and the interval is as
     wide as it must be to contain most of them, at least a factor :data:`LEAST_ERROR` either way. It
-    covers parts of a run that do not grow with its work, such as the last scores.
+    covers parts of a run that do not grow with its work, such as the last scores. Its upper end grows with the
+    processes that wait for the machine's cores now.
     """
     rates = [(name, rate) for name, found in read_rates().get(platform.node(), {}).items() for rate in found]
     found = _predict(rates, kind, work, threads)
@@ -172,9 +173,16 @@ def predict_duration(kind: str, work: float, threads: int) -> PredictedDuration 
     return PredictedDuration(
         SETTING_UP_S + found.seconds,
         SETTING_UP_LEAST_S + low,
-        SETTING_UP_MOST_S + high,
+        (SETTING_UP_MOST_S + high) * waiting_share(),
         f"from {runs} of {of} on this machine",
     )
+
+
+def waiting_share() -> float:
+    """Return the load of the last minute per core, at least 1: how many times as long a run may take."""
+    with suppress(OSError, AttributeError):
+        return max(1.0, os.getloadavg()[0] / usable_cores())
+    return 1.0
 
 
 class _Prediction(NamedTuple):

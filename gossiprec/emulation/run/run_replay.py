@@ -180,7 +180,8 @@ def complete_lines(path: Path) -> list[str]:
 def changed_surroundings(run: Run, again: Run) -> tuple[str, ...]:
     """Return the inputs of a run's numbers that changed since the run began."""
     old, new = run.manifest, again.manifest
-    pairs = [(name, old[name], new[name]) for name in ("code", "platform", "python", "processor", "target")]
+    names = ("code", "platform", "python", "processor", "target")
+    pairs = [(name, old[name], new[name]) for name in names if name in old]
     pairs.append(("data", old["data"]["fingerprint"], new["data"]["fingerprint"]))
     inputs = (old["inputs"], new["inputs"])
     if changed_inputs(*inputs):
