@@ -162,6 +162,8 @@ def _format_event(columns: Columns, row: int) -> str:
 def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the first line of a table that is not the same in both runs."""
     for name in TABLES:
+        if name == run_files.FINDINGS and not (run.path / name).exists():
+            continue  # a run from before this table existed
         old, new = complete_lines(run.path / name), complete_lines(again.path / name)
         for number, (line, other) in enumerate(zip(old, new, strict=False), 1):
             if line != other:
