@@ -27,36 +27,23 @@ from typing import TYPE_CHECKING, Any  # noqa: E402
 from gossiprec.version import __version__  # noqa: E402
 
 if TYPE_CHECKING:
-    from gossiprec.emulation import replay, resume, simulate
-    from gossiprec.emulation.run.influence import counterfactual, influence
-    from gossiprec.emulation.run.live_run import prepare
-    from gossiprec.emulation.run.network_epsilon import network_epsilon
-    from gossiprec.emulation.run.observation import observe
-    from gossiprec.emulation.run.privacy_audit import audit_privacy
-    from gossiprec.emulation.unlearning.judge import unlearn
-    from gossiprec.runs import open_run
-    from gossiprec.study.api import open_study, study
+    from gossiprec.emulation import replay as replay
+    from gossiprec.emulation import resume as resume
+    from gossiprec.emulation import simulate as simulate
+    from gossiprec.emulation.run.influence import counterfactual as counterfactual
+    from gossiprec.emulation.run.influence import influence as influence
+    from gossiprec.emulation.run.live_run import prepare as prepare
+    from gossiprec.emulation.run.network_epsilon import network_epsilon as network_epsilon
+    from gossiprec.emulation.run.observation import observe as observe
+    from gossiprec.emulation.run.privacy_audit import audit_privacy as audit_privacy
+    from gossiprec.emulation.unlearning.judge import unlearn as unlearn
+    from gossiprec.runs import open_run as open_run
+    from gossiprec.study.api import open_study as open_study
+    from gossiprec.study.api import study as study
 
 # Without it, on some processors, the last bits of a matrix product of torch depend on the memory addresses of its
 # factors, and so a model's bits on the other models in its batch. Read at torch's first product; costs nothing.
 os.environ.setdefault("MKL_CBWR", "AUTO")
-
-__all__ = [
-    "__version__",
-    "audit_privacy",
-    "counterfactual",
-    "influence",
-    "network_epsilon",
-    "observe",
-    "open_run",
-    "open_study",
-    "prepare",
-    "replay",
-    "resume",
-    "simulate",
-    "study",
-    "unlearn",
-]
 
 _LAZY = {
     "simulate": "gossiprec.emulation",
@@ -72,14 +59,13 @@ _LAZY = {
     "open_run": "gossiprec.runs",
     "open_study": "gossiprec.study.api",
 }
-_CALLED = ("study",)
-"""Packages that can be called like functions."""
+__all__ = ["__version__", "study", *sorted(_LAZY)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
     """Import the entry points on first use: ``import gossiprec`` stays free of torch and numba."""
-    if name in _CALLED:
-        return import_module(f"gossiprec.{name}")
+    if name == "study":  # a package that can be called like a function
+        return import_module("gossiprec.study")
     if name not in _LAZY:
         raise AttributeError(f"module 'gossiprec' has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name)

@@ -58,13 +58,9 @@ def _dialect(kind: Any) -> Any:
     found: Any = type(f"Gossiprec{kind.__name__}", (kind,), {})
     found.add_implicit_resolver(f"{_TAG}int", _WHOLE, list("-+0123456789"))
     if hasattr(found, "add_constructor"):
-        found.add_constructor(f"{_TAG}int", _construct_int)
+        found.add_constructor(f"{_TAG}int", lambda loader, node: whole_number(loader.construct_scalar(node)))
         found.add_constructor(f"{_TAG}float", _construct_float)
     return found
-
-
-def _construct_int(loader: Any, node: Any) -> int:
-    return whole_number(loader.construct_scalar(node))
 
 
 def _construct_float(loader: Any, node: Any) -> float:

@@ -66,10 +66,7 @@ class LazyGroup(click.Group):
         """Import the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(
-            importlib.import_module(f"gossiprec.cli.{COMMANDS[cmd_name]}"), cmd_name
-        )
-        return command
+        return getattr(importlib.import_module(f"gossiprec.cli.{COMMANDS[cmd_name]}"), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

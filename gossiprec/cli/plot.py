@@ -58,8 +58,7 @@ def _looks(command: Command) -> Command:
             help="Palette: okabe-ito, grey or a matplotlib colour map.  [default: okabe-ito]",
         ),
     )  # fmt: skip
-    added: Command = looks(draw_with_options)
-    return added
+    return looks(draw_with_options)
 
 
 def _say_crowded(n_panels: int) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from gossiprec.emulation import Progress, Status
+    from gossiprec.emulation.progress import Progress, Status
     from gossiprec.figures.study.table_reader import StudyTable
     from gossiprec.study.runner import TimeLeft
     from gossiprec.study.task import TaskResult

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -37,13 +36,6 @@ if TYPE_CHECKING:
     from gossiprec.scenario import Scenario
 
 
-@dataclass(frozen=True)
-class SimulateOptions(OutputOptions):
-    """The options of output, and ``--dry-run``."""
-
-    dry_run: bool
-
-
 @click.command()
 @SAFE_CSV
 @click.argument("scenario", metavar="SCENARIO", shell_complete=complete_files)
@@ -59,16 +51,17 @@ class SimulateOptions(OutputOptions):
 @JSON_SUMMARY
 @QUIET
 @click.pass_context
-@collect_options(SimulateOptions)
+@collect_options(OutputOptions)
 def simulate(
     context: click.Context,
-    output: SimulateOptions,
+    output: OutputOptions,
     /,
     scenario: str,
     overrides: tuple[str, ...],
     out: Path | None,
     overwrite: bool,
     track: tuple[str, ...],
+    dry_run: bool,
     **short: str | int | None,
 ) -> None:
     """Run the scenario file SCENARIO; - reads it from standard input.
@@ -91,7 +84,7 @@ def simulate(
     for note in () if output.quiet else describe_ineffective_options(loaded):
         echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
-    if output.dry_run:
+    if dry_run:
         from gossiprec.emulation.run.tracker_dispatch import tracker_factories
 
         tracker_factories(track)
@@ -119,7 +112,7 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
     return (f"{keys[name]}={value}" for name, value in short.items() if value is not None)
 
 
-def _print_estimate(scenario: Scenario, path: Path, output: SimulateOptions) -> None:
+def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> None:
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run

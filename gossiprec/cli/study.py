@@ -28,7 +28,7 @@ from gossiprec.cli.terminal import echo, make_console
 
 if TYPE_CHECKING:
     from gossiprec.cli.progress import StudyProgressState
-    from gossiprec.emulation import RunEstimate
+    from gossiprec.emulation.estimate.run_estimate import RunEstimate
     from gossiprec.study.folder import StudyOutcome
     from gossiprec.study.plan import StudyPlan
     from gossiprec.study.run_hash import SharedSimulation
@@ -88,16 +88,8 @@ def study_options(jobs: str) -> Decorator[Callable[..., Any]]:
             "this machine.",
         ),
         click.option("--dry-run", is_flag=True, help="Check all runs and print what would be run."),
-        click.option(
-            "--again",
-            is_flag=True,
-            help="Rerun finished runs that were made with other code or data.",
-        ),
-        click.option(
-            "--keep",
-            is_flag=True,
-            help="Keep finished runs that were made with other code or data.",
-        ),
+        click.option("--again", is_flag=True, help="Rerun finished runs of other code or data."),
+        click.option("--keep", is_flag=True, help="Keep finished runs of other code or data."),
         TRACK,
         QUIET,
     )

@@ -44,10 +44,7 @@ class SyntheticSizes:
         n_users, total = options.users, getattr(options, key)
 
         def like(users: int) -> OptionSet:
-            smaller: OptionSet = options.model_copy(
-                update={"users": users, key: round(users * total / n_users)}
-            )
-            return smaller
+            return options.model_copy(update={"users": users, key: round(users * total / n_users)})
 
         return cls(n_users, total, like)
 

@@ -78,8 +78,7 @@ class IdEncoder:
             if "" in names:
                 row = int(np.argmax(places == names.index("")))
                 raise cells.block.error(row, f"no {column}", "any text")
-            ids: I64 = np.array([self.ids.setdefault(name, len(self.ids)) for name in names])[places]
-            return ids
+            return np.array([self.ids.setdefault(name, len(self.ids)) for name in names])[places]
 
         return read
 

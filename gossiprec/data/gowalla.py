@@ -107,5 +107,4 @@ class Gowalla(Dataset):
     def _in_box(self, block: dict[str, npt.NDArray[Any]]) -> Bools:
         south, west, north, east = self.options.bounding_box or (-90.0, -180.0, 90.0, 180.0)
         latitude, longitude = block["latitude"], block["longitude"]
-        inside: Bools = (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)
-        return inside
+        return (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)

@@ -72,5 +72,4 @@ def _share(fraction: float, counts: I64, rounding: str) -> I64:
     exact = fraction * counts
     whole = np.round(exact, 9)  # 0.2 of 15 is 3, not above it
     rounded = {"nearest": np.floor(exact + 0.5), "down": np.floor(whole), "up": np.ceil(whole)}[rounding]
-    shares: I64 = np.maximum(rounded, 1 if fraction > 0 else 0).astype(np.int64)
-    return shares
+    return np.maximum(rounded, 1 if fraction > 0 else 0).astype(np.int64)

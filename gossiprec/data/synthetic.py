@@ -54,8 +54,7 @@ def draw_items(seed: int, counts: I64, members: F64, tastes: F64) -> tuple[I64, 
     def keys(start: int) -> I64:
         rows, block = slice(start, start + USERS_PER_BLOCK), start // USERS_PER_BLOCK
         draws = generator(seed, "data.synthetic.draws", node=block)
-        found: I64 = np.sort(_draw_block(draws, counts[rows], members[rows], tastes)) + start * n_items
-        return found
+        return np.sort(_draw_block(draws, counts[rows], members[rows], tastes)) + start * n_items
 
     with ThreadPoolExecutor(
         usable_cores()

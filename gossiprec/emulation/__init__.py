@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
     from gossiprec.emulation.estimate.estimate import estimate_run
-    from gossiprec.emulation.estimate.run_estimate import RunEstimate
-    from gossiprec.emulation.progress import Progress, Status
-    from gossiprec.emulation.run.run_replay import Replay, replay
+    from gossiprec.emulation.run.run_replay import replay
     from gossiprec.emulation.run.simulate import resume, simulate
 
-__all__ = [
-    "PreparedRun", "Progress", "Replay", "RunEstimate", "Status", "estimate_run", "prepare", "replay", "resume",
-    "simulate",
-]  # fmt: skip
+__all__ = ["PreparedRun", "estimate_run", "prepare", "replay", "resume", "simulate"]
 
 _MODULE_OF = {
-    "RunEstimate": "estimate.run_estimate",
     "estimate_run": "estimate.estimate",
     "PreparedRun": "assembly.prepare",
     "prepare": "assembly.prepare",
-    "Progress": "progress",
-    "Status": "progress",
-    "Replay": "run.run_replay",
     "replay": "run.run_replay",
     "resume": "run.simulate",
     "simulate": "run.simulate",

@@ -133,8 +133,7 @@ def curved_links(places: F64, links: I64) -> F64:
     bend = np.where((wanted < chord)[:, None], bend, middle)
     t = np.linspace(0.0, 1.0, CURVE_POINTS)[None, :, None]
     first, last = ends[:, :1], ends[:, 1:]
-    course: F64 = (1 - t) ** 2 * first + 2 * t * (1 - t) * bend[:, None] + t**2 * last
-    return course
+    return (1 - t) ** 2 * first + 2 * t * (1 - t) * bend[:, None] + t**2 * last
 
 
 def _rows(drawn: PlacedGraph) -> list[Sequence[Cell]]:

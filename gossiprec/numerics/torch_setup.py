@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 def make_adam(parameters: Any, **options: Any) -> Adam:
     """Return a ``torch.optim.Adam`` of which the methods do not import torch's compiler, which takes long."""
-    adam: Adam = _without_wrappers("Adam")(parameters, **options)
-    return adam
+    return _without_wrappers("Adam")(parameters, **options)
 
 
 def make_sgd(parameters: Any, **options: Any) -> SGD:
     """Return a ``torch.optim.SGD``, in the same way as :func:`make_adam`."""
-    sgd: SGD = _without_wrappers("SGD")(parameters, **options)
-    return sgd
+    return _without_wrappers("SGD")(parameters, **options)
 
 
 @functools.cache

@@ -127,8 +127,7 @@ def read_block(file: BinaryIO, block: ArrayBlock, flat: U8) -> None:
 
 def byte_view(array: npt.NDArray[Any]) -> U8:
     """Return the bytes of an array, copied only if it is not contiguous."""
-    flat: U8 = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return flat
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _merge_extents(extents: I64) -> I64:

@@ -30,19 +30,9 @@ import numpy.typing as npt
 from gossiprec.base.errors import ResourceError
 from gossiprec.runs import checkpoint_format as fmt
 from gossiprec.runs import record_format, run_files
-from gossiprec.runs.checkpoint_format import GRAIN, CheckpointStamp
+from gossiprec.runs.checkpoint_format import CheckpointStamp
 from gossiprec.runs.checkpoint_state import PartialArray, State
 from gossiprec.runs.record_format import DamagedError
-
-__all__ = [
-    "GRAIN",
-    "CheckpointFolder",
-    "CheckpointStamp",
-    "PartialArray",
-    "read_checkpoint",
-    "read_stamp",
-    "write_checkpoint",
-]
 
 SUFFIX = ".ckpt"
 

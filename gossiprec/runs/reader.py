@@ -346,10 +346,6 @@ def _rows(kind: EventKind, events: Columns) -> Rows:
 
 def _values(column: Column, array: npt.NDArray[Any]) -> list[list[Any]]:
     """Return the column's values as lists of Python objects: one list, or one per position of a row."""
-    if column.codes:
-        return [[_code_name(column, code) for code in array.tolist()]]
+    if names := column.codes:
+        return [[names[code] if code < len(names) else str(code) for code in array.tolist()]]
     return [array.tolist()] if array.ndim == 1 else [values.tolist() for values in array.T]
-
-
-def _code_name(column: Column, code: int) -> str:
-    return column.codes[code] if code < len(column.codes) else str(code)

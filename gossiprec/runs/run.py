@@ -391,10 +391,9 @@ class Run:
             raise LogError(
                 f"unknown figure {figure!r}{did_you_mean(figure, FIGURES)}; expected one of {', '.join(FIGURES)}"
             )
-        drawn: list[Path] = importlib.import_module(module).draw(
+        return importlib.import_module(module).draw(
             [self, *others], Path(out) if out is not None else self.path / figure, **choice
         )
-        return drawn
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:

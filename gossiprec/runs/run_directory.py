@@ -19,7 +19,8 @@ from gossiprec.base.plain_text import dump_yaml
 from gossiprec.base.registry import Plugins, combined_code_version
 from gossiprec.runs import manifest as manifests
 from gossiprec.runs import run_files, run_tables
-from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp
+from gossiprec.runs.checkpoint_format import CheckpointStamp
+from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import MARKER, RunLock, is_locked, process_identity
 from gossiprec.runs.run import Run
 from gossiprec.runs.run_tables import UserRow, write_by_user, write_lists

@@ -221,7 +221,8 @@ def _type(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     if branches:
         return " or ".join(dict.fromkeys(_type(branch, defs) for branch in branches))
     if "const" in about or "enum" in about:
-        return "|".join(map(_word, about.get("enum", [about.get("const")])))
+        values = about.get("enum", [about.get("const")])
+        return "|".join(value if isinstance(value, str) else json.dumps(value) for value in values)
     if "properties" in about:
         return f"{{{', '.join(about['properties'])}}}"
     if about.get("type") == "array":
@@ -231,10 +232,6 @@ def _type(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
     ]
     kind = about.get("type", "anything")
     return f"{WORDS.get(kind, kind)} {', '.join(bounds)}".strip()
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _list(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:

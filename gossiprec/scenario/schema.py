@@ -69,7 +69,8 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
             **{key: {"type": "array", "default": [], "items": one_of[kind]} for key, kind in LISTS.items()},
             **{
-                key: {**schemas.ref(section), "default": _defaults(section)} for key, section in FIXED.items()
+                key: {**schemas.ref(section), "default": section().model_dump(mode="json")}
+                for key, section in FIXED.items()
             },
         },
         "required": ["name", "dataset"],
@@ -141,7 +142,3 @@ def _references(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for inner in schema:
             yield from _references(inner)
-
-
-def _defaults(section: type[Options]) -> Any:
-    return section().model_dump(mode="json")

@@ -195,8 +195,7 @@ def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
         return generator(seed, "study").random((samples, dim))
     from scipy.stats import qmc
 
-    cube: F64 = qmc.LatinHypercube(dim, rng=seed).random(samples)
-    return cube
+    return qmc.LatinHypercube(dim, rng=seed).random(samples)
 
 
 def _at(study: LoadedStudy, name: str, axis: StudyAxis, u: float) -> AxisValue:

@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol
 
 from gossiprec.base import portable
 from gossiprec.base.errors import GossipRecError, LogError
-from gossiprec.emulation import RunEstimate, estimate_run
+from gossiprec.emulation import estimate_run
 from gossiprec.emulation.assembly.data_loading import DataSizes, data_sizes
+from gossiprec.emulation.estimate.run_estimate import RunEstimate
 from gossiprec.emulation.estimate.timing import model_and_executor
 from gossiprec.emulation.run.tracker_dispatch import prepare_trackers, tracker_factories
 from gossiprec.runs import Run

@@ -26,7 +26,7 @@ from gossiprec.version import code_version
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gossiprec.emulation import Progress
+    from gossiprec.emulation.progress import Progress
     from gossiprec.runs import Run
 
     Load = Callable[[Scenario], Split]

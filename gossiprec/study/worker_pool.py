@@ -28,7 +28,7 @@ from gossiprec.runs.run_files import temporary_name, wrap_write_errors
 from gossiprec.study.task import StudyTask, TaskResult, run_task, threads_per_job
 
 if TYPE_CHECKING:
-    from gossiprec.emulation import Status
+    from gossiprec.emulation.progress import Status
     from gossiprec.study.task import DataCache
 
 

@@ -241,8 +241,7 @@ class AccessMonitor:
 
 def _own_nodes(attack: Attack) -> list[int]:
     """Return the nodes that observe, group by group."""
-    nodes: list[int] = np.concatenate([attack.nodes, *attack.pools]).astype(np.int64).tolist()
-    return nodes
+    return np.concatenate([attack.nodes, *attack.pools]).astype(np.int64).tolist()
 
 
 def _wrong_deliveries(deliveries: KnownDeliveries, n_users: int) -> KnownDeliveries:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
-from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, write_checkpoint
+from gossiprec.runs.checkpoint_format import CheckpointStamp
+from gossiprec.runs.checkpoints import read_checkpoint, write_checkpoint
 from tests.attacks.glimpses import Receptions, all_forms, make_world, see, show, started
 from tests.compute.worlds import make_model
 

@@ -6,7 +6,8 @@ from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.base.text import format_value
 from gossiprec.cli.main import exit_code
 from gossiprec.runs.run_files import replace_file
-from gossiprec.scenario import check_sizes, load_scenario
+from gossiprec.scenario import load_scenario
+from gossiprec.scenario.cross_checks import check_sizes
 
 SCENARIO = """\
 name: s

@@ -13,7 +13,7 @@ from gossiprec.cli.progress import (
     live_display,
     progress_display,
 )
-from gossiprec.emulation import Status
+from gossiprec.emulation.progress import Status
 
 
 def status(updates=250, seconds=10.0, **headline):

@@ -18,7 +18,8 @@ from gossiprec.base.errors import LogError
 from gossiprec.emulation import resume, simulate
 from gossiprec.runs import checkpoints as checkpoints_module
 from gossiprec.runs import open_run
-from gossiprec.runs.checkpoints import CheckpointStamp, read_checkpoint, read_stamp, write_checkpoint
+from gossiprec.runs.checkpoint_format import CheckpointStamp
+from gossiprec.runs.checkpoints import read_checkpoint, read_stamp, write_checkpoint
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.record_format import MAGIC, read_record
 from tests.emulation.ended_early import OFTEN, Patient, checkpoints, ended_early, often, outcome

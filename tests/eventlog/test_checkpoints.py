@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gossiprec.base.errors import LogError, ResourceError
-from gossiprec.runs import checkpoints
-from gossiprec.runs.checkpoints import (
-    CheckpointFolder,
-    CheckpointStamp,
-    PartialArray,
-    read_checkpoint,
-    read_stamp,
-    write_checkpoint,
-)
+from gossiprec.runs.checkpoint_format import GRAIN, CheckpointStamp
+from gossiprec.runs.checkpoint_state import PartialArray
+from gossiprec.runs.checkpoints import CheckpointFolder, read_checkpoint, read_stamp, write_checkpoint
 
 STAMP = CheckpointStamp("c0de", "5ce7a210", 3, 30.5, 1000, "d16e57", {"metrics.csv": [10, 12345]})
 STATE = {
@@ -113,7 +107,7 @@ def test_pages_of_zeros_take_no_room(tmp_path):
     large[[5, 3_000_000, 2**22 - 1]] = [1.0, 2.0, 3.0]
     path = written(tmp_path / "a.ckpt", {"large": large})
 
-    assert path.stat().st_size < 4 * checkpoints.GRAIN
+    assert path.stat().st_size < 4 * GRAIN
     assert same(read(path)[1], {"large": large})
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.scenario import Registries, Scenario, check_sizes, load_scenario
+from gossiprec.scenario import Registries, Scenario, load_scenario
+from gossiprec.scenario.cross_checks import check_sizes
 
 BASE = b"""\
 name: fuzz

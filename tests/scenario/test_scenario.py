@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.scenario import EvaluateOptions, Scenario, load_scenario
+from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.network import PeriodicSessions
+from gossiprec.scenario.sections import EvaluateOptions
 
 positive = st.floats(1e-12, 1e12)
 below_one = st.just(0.0) | st.floats(1e-12, 1, exclude_max=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.scenario import check_sizes, load_scenario
+from gossiprec.scenario import load_scenario
+from gossiprec.scenario.cross_checks import check_sizes
 
 OBSERVER = "observers: [{name: cda, who: single, community_size: 5}]\n"
 COALITION = "observers: [{name: cda, who: coalition, community_size: 5, %s}]\n"

@@ -458,7 +458,7 @@ class Attack(ABC):
         """Return the attack's state at the report at time `now`, for a checkpoint.
 
         Names and plain values, lists, arrays (references suffice: they are written before the run continues) and
-        :class:`~gossiprec.runs.checkpoints.PartialArray` arrays, which
+        :class:`~gossiprec.runs.checkpoint_state.PartialArray` arrays, which
         keep their type and dimensions, but may become longer. It may leave out values that :meth:`allocate` computes.
 
         Raises

@@ -271,8 +271,5 @@ class BatchRowGradient:
         found = model.encode_rows(p, leaves, graph)
         loss = model.loss(found, {**batch, "weights": torch.ones(len(batch["user"]))})
         torch.autograd.backward(loss)
-        return _grad(leaf), [None if each.grad is None else each.grad.numpy() for each in leaves]
-
-
-def _grad(leaf: Tensor) -> F32:
-    return np.zeros(tuple(leaf.shape), np.float32) if leaf.grad is None else leaf.grad.numpy()
+        own = np.zeros(tuple(leaf.shape), np.float32) if leaf.grad is None else leaf.grad.numpy()
+        return own, [None if each.grad is None else each.grad.numpy() for each in leaves]

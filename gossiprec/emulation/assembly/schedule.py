@@ -45,8 +45,8 @@ from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.engine import ControlProtocol, Engine, WakePlan
-from gossiprec.scenario import (
-    Scenario,
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.cross_checks import (
     check_activity_groups,
     check_rounds,
     check_sizes,

@@ -34,7 +34,8 @@ from gossiprec.models import MODELS, BlockRole
 from gossiprec.modes import RunMode, TrainingOutline, choose_mode
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
-from gossiprec.scenario import Scenario, check_rounds, check_sizes, check_validation
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.cross_checks import check_rounds, check_sizes, check_validation
 from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.sections import NodeFraction, Nodes
 

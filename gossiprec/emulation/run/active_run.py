@@ -514,8 +514,7 @@ class ActiveRun:
         prepared, nodes = self.prepared, np.array([node], np.int64)
         if prepared.shard is not None:
             prepared.shard.bring(nodes)
-        row: F32 = prepared.executor.store.models(prepared.planner.current_rows, nodes)[0].astype(np.float32)
-        return row
+        return prepared.executor.store.models(prepared.planner.current_rows, nodes)[0].astype(np.float32)
 
     def scores(self, users: I64) -> F32:
         """Return the scores of all items by the present models of some users before their test items."""

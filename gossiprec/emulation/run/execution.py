@@ -20,7 +20,8 @@ from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.tracker_dispatch import Chosen, run_trackers, tracker_factories
 from gossiprec.emulation.shards import MakeShardGroup
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
-from gossiprec.runs.checkpoints import CheckpointFolder, CheckpointStamp, read_checkpoint, read_stamp
+from gossiprec.runs.checkpoint_format import CheckpointStamp
+from gossiprec.runs.checkpoints import CheckpointFolder, read_checkpoint, read_stamp
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import scenario_hash
@@ -139,8 +140,7 @@ def finish_steps(steps: RunSteps) -> Run:
         try:
             next(steps)
         except StopIteration as end:
-            run: Run = end.value
-            return run
+            return end.value
 
 
 def execute_run(

@@ -17,8 +17,8 @@ from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.progress import Progress
 from gossiprec.measures.direction import better_sign, compare_values
 from gossiprec.runs import RunDirectory
+from gossiprec.runs.checkpoint_format import CheckpointStamp
 from gossiprec.runs.checkpoint_state import State, Stateful
-from gossiprec.runs.checkpoints import CheckpointStamp
 from gossiprec.runs.run_files import sync_file
 from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions, OptionChange, StopOptions
 

@@ -59,8 +59,7 @@ class BestValidationReport(Stateful):
     @property
     def chosen(self) -> Mapping[str, float]:
         """All metrics at the chosen report; empty if none can be chosen."""
-        found: dict[str, float] = self._best.get("utility", {})
-        return found
+        return self._best.get("utility", {})
 
     def summary(self) -> dict[str, Any]:
         """Return the chosen report and its metric; empty if none can be chosen."""

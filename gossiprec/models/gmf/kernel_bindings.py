@@ -59,8 +59,7 @@ class GMFKernels(ModelKernels):
             arguments = TaskColumns.of(program, update_numbers), *self._training(), self._lists, None
             # a new plan; several threads may see it
             self._bundled = known = (program, update_numbers, rows, (run, arguments))
-        bound: BoundKernel = known[3]
-        return bound
+        return known[3]
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
         """Run local updates with a drift penalty, or with clipped samples and noise."""
