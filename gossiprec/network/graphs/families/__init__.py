@@ -290,7 +290,8 @@ def torus(n: int, rows: int | None = None) -> nx.Graph:
         rows = max(r for r in range(1, math.isqrt(max(n, 1)) + 1) if n % r == 0)
         if rows < SIDE:
             raise ValueError(
-                f"found n = {n}, which is not a product of two numbers of at least {SIDE}; use another number"
+                f"found n = {n}, which is not a product of two numbers of at least {SIDE}; "
+                f"use {max(SIDE, -(-n // SIDE)) * SIDE} nodes"
             )
     columns, left = divmod(n, rows)
     if rows < SIDE or columns < SIDE or left:
