@@ -7,7 +7,7 @@ interrupted and resumed, or null; ``commands`` on the finished run. The result i
 
 - ``run``: the run directory.
 - ``models.npz``: the last models of the first nodes and of the coordinator, of a run that was not interrupted.
-- ``mlflow.txt``: the curves and settings in MLflow.
+- ``mlflow.txt``: the curves in MLflow; its settings are those of ``scenario.yaml``, of which the form may change.
 - ``COMMAND.txt`` or ``COMMAND.json``: the output of each command.
 
 Then ``NAME.seconds`` is written, or ``NAME.failure`` with the error. Imports nothing else from this folder: the package
@@ -54,13 +54,12 @@ def make_run(name: str, plan: dict[str, Any]) -> None:
 
 
 def mlflow_lines() -> Iterator[str]:
-    """Yield the settings and curves of the only run in MLflow, without times and ids."""
+    """Yield the curves of the only run in MLflow, without times and ids."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient()
     (run,) = client.search_runs([experiment.experiment_id for experiment in client.search_experiments()])
     yield f"status {run.info.status}"
-    yield from (f"{key} = {value}" for key, value in sorted(run.data.params.items()))
     for key in sorted(run.data.metrics):
         points = client.get_metric_history(run.info.run_id, key)
         yield from (f"{key} at {point.step}: {point.value!r}" for point in points)
