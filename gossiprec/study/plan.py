@@ -187,7 +187,7 @@ def _drawn(study: LoadedStudy, settings: dict[str, list[AxisValue]]) -> list[Poi
 
 def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
     """Return points of the unit cube, shape (samples, dim)."""
-    if method == "optuna":  # the corners, for the checks of a study whose points are searched
+    if method == "optuna":  # the corners, to check a study of which the points are searched
         return np.array([[0.0] * dim, [1 - 1e-9] * dim])
     if not dim:
         return np.zeros((samples, 0))

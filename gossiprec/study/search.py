@@ -176,7 +176,7 @@ class Search:
         return [bound.violation(values[name]) if name in values else 1.0 for name, bound in bounds.items()]
 
     def _simulate(self, simulation: SharedSimulation, asked: optuna.Trial, *, may_prune: bool) -> Run:
-        """Carry out a run, and return it; a run that is pruned is deleted."""
+        """Carry out a run, and return it; a pruned run is deleted."""
         path, early = self.folder.run_directory(simulation), dict[str, float]()
         remove_run(path)
         executor = simulation.scenario.executor.model_copy(update={"threads": threads_per_job(1)})
