@@ -14,7 +14,7 @@ import pytest
 import gossiprec
 from gossiprec.base.rng import generator
 from gossiprec.emulation.scoring import metric_inputs, utility
-from gossiprec.measures import hr, mrr, ndcg
+from gossiprec.measures import hit, mrr, ndcg
 from gossiprec.models import MODELS
 from gossiprec.models.mf import MF
 from gossiprec.testing import temporarily_registered
@@ -120,7 +120,7 @@ FAULTS = {
     "ties count for the test item": ("ties", lambda patch: plant(
         patch, utility, "candidate_ranks", "negatives < positive", "negatives <= positive")),
     "a hit below the first K": ("99 of 140 items", lambda patch: plant(
-        patch, hr.HitRatio, "compute_values", "seen.hits(k)", "seen.hits(k + 1)")),
+        patch, hit.Hit, "compute_values", "seen.hits(k)", "seen.hits(k + 1)")),
     "gains of the next rank": ("99 of 140 items", lambda patch: plant(
         patch, ndcg, "discounted_gains", "+ 2.0", "+ 3.0")),
     "reciprocal ranks from 0": ("99 of 140 items", lambda patch: plant(

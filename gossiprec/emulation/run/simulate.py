@@ -44,6 +44,7 @@ from gossiprec.emulation.run.execution import (
 from gossiprec.emulation.run.kept_versions import check_versions
 from gossiprec.emulation.shards import ShardGroup
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
+from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
 from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import check_path_free, finish_cleaning
@@ -303,7 +304,8 @@ def continue_run(
         except NoCheckpointError as error:
             if not from_start:
                 raise
-            options.progress.note(str(error))
+            if CheckpointFolder(run.path).newest_first():
+                options.progress.note(str(error))
     options = replace(options, use_cached_kernels=False)
     changes = run.manifest.get("changes", [])
     return finish_steps(start_run(scenario, run.path, options, begin=begin, overwrite=True, changes=changes))
