@@ -2,10 +2,11 @@
 
     python -m tools.code_figures [--list] [ROOT]
 
-prints JSON lines: lines and modules of each package, the words of the docs, and all figures of `gossiprec` and
-`analysis` together; ``--list`` also prints the functions, names and cycles that are counted. A line of code has a
-token other than a comment; docstrings do not count. Words are those of Markdown and text files, without the
-generated reference of Python.
+prints JSON lines: lines and modules of each package, and of each home that a module will have (``tools/homes.tsv``)
+with its imports that do not fit (``tools/home_exceptions.tsv``), the words of the docs, and all figures of `gossiprec`
+and `analysis` together. ``--list`` also prints the functions, names and cycles that are counted. A line of code has a
+token other than a comment; docstrings do not count. Words are those of Markdown and text files, without the generated
+reference of Python.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import json
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import networkx as nx
+
+from tools.home_contracts import EXCEPTIONS, read_homes, read_rows
 
 PACKAGES = ("gossiprec", "analysis")
 RECORD, REFERENCE = Path("docs/record"), Path("docs/reference")
@@ -76,6 +79,21 @@ class CodeFigures:
                 "lines": sum(of_modules),
                 "modules": len(of_modules),
             }
+
+
+def count_homes(
+    figures: CodeFigures, homes: Mapping[str, str], importers: Iterable[str]
+) -> Iterator[dict[str, str | int]]:
+    """Yield lines, modules, and imports that do not fit, of each home, given the importer of each such import."""
+    exceptions = Counter(homes[importer] for importer in importers)
+    for home in sorted(set(homes.values())):
+        of_modules = [figures.modules.get(name, 0) for name, own in homes.items() if own == home]
+        yield {
+            "home": home,
+            "lines": sum(of_modules),
+            "modules": len(of_modules),
+            "exceptions": exceptions[home],
+        }
 
 
 def count_words(root: Path) -> dict[str, int]:
@@ -184,7 +202,9 @@ def main() -> int:
     if options.list:
         for name in ("long_functions", "many_parameters", "repeated_classes", "cycles"):
             print(name, json.dumps(getattr(figures, name), indent=1), file=sys.stderr)
-    for row in (*figures.packages(), count_words(options.root), figures.counts()):
+    importers = (importer for importer, *_ in read_rows(EXCEPTIONS))
+    homes = count_homes(figures, read_homes(), importers)
+    for row in (*figures.packages(), *homes, count_words(options.root), figures.counts()):
         print(json.dumps(row))
     return 0
 

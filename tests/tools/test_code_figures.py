@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_figures import CodeFigures, code_lines, count_words, measure_tree
+from tools.code_figures import CodeFigures, code_lines, count_homes, count_words, measure_tree
 
 MODULE = '''"""Docstring
 of two lines."""
@@ -60,6 +60,13 @@ def test_each_package_and_its_parts_have_a_line():
     rows = {row["package"]: (row["lines"], row["modules"]) for row in CodeFigures(modules=modules).packages()}
     assert rows == {"one.*": (9, 2), "one.runs": (6, 2), "one": (15, 4), "other.*": (16, 1), "other": (16, 1)}
     assert list(rows) == ["one.*", "one.runs", "one", "other.*", "other"]
+
+
+def test_each_home_has_its_lines_modules_and_exceptions():
+    figures = CodeFigures(modules={"one": 1, "two": 2, "three": 4})
+    homes = {"one": "core/run", "two": "core/run", "three": "parts/rules"}
+    rows = [tuple(row.values()) for row in count_homes(figures, homes, ["one", "two", "one"])]
+    assert rows == [("core/run", 3, 2, 3), ("parts/rules", 4, 1, 0)]
 
 
 def test_words_are_counted_by_their_readers(tmp_path):
