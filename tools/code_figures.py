@@ -1,12 +1,12 @@
 """Figures of the code and the docs: lines, modules, long functions, repeated names, import cycles, and words.
 
-    python -m tools.code_figures [--list] [ROOT]
+    python -m tools.code_figures [--list] [--loaded] [ROOT]
 
 prints JSON lines: lines and modules of each package, and of each home that a module will have (``tools/homes.tsv``)
 with its imports that do not fit (``tools/home_exceptions.tsv``), the words of the docs, and all figures of `gossiprec`
-and `analysis` together. ``--list`` also prints the functions, names and cycles that are counted. A line of code has a
-token other than a comment; docstrings do not count. Words are those of Markdown and text files, without the generated
-reference of Python.
+and `analysis` together. ``--list`` also prints the functions, names and cycles that are counted, ``--loaded`` what a
+fresh process has loaded after each of the runs of ``tools/loaded/``. A line of code has a token other than a comment;
+docstrings do not count. Words are those of Markdown and text files, without the generated reference of Python.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import ast
 import io
 import json
+import subprocess
 import sys
 import tokenize
 from collections import Counter, defaultdict
@@ -29,8 +30,9 @@ from tools.home_contracts import EXCEPTIONS, read_homes, read_rows
 PACKAGES = ("gossiprec", "analysis")
 RECORD, REFERENCE = Path("docs/record"), Path("docs/reference")
 """Folders of the docs that no user must read, and of those that are generated."""
-LONG, MANY, SMALL = 60, 8, 28
-"""Upper limits: lines of a function that is not long, parameters that are few, lines of code of a small module."""
+LONG, MANY, SMALL, POSITIONAL = 60, 8, 28, 6
+"""Upper limits: lines of a function that is not long, parameters that are few, lines of code of a small module, and
+arguments of a call without their names."""
 _NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -52,6 +54,8 @@ class CodeFigures:
     many_parameters: list[str] = field(default_factory=list)
     repeated_classes: dict[str, list[str]] = field(default_factory=dict)
     cycles: list[list[str]] = field(default_factory=list)
+    positional_calls: list[str] = field(default_factory=list)
+    skipped_formats: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """Return the figures as numbers."""
@@ -63,6 +67,8 @@ class CodeFigures:
             f"functions_over_{MANY}_parameters": len(self.many_parameters),
             "repeated_public_classes": len(self.repeated_classes),
             "import_cycles": len(self.cycles),
+            f"calls_with_over_{POSITIONAL}_positional_arguments": len(self.positional_calls),
+            "formats_skipped": len(self.skipped_formats),
         }
 
     def packages(self) -> Iterator[dict[str, str | int]]:
@@ -94,6 +100,25 @@ def count_homes(
             "modules": len(of_modules),
             "exceptions": exceptions[home],
         }
+
+
+def count_loaded(figures: CodeFigures, scenario: Path) -> dict[str, str | int]:
+    """Return the lines and the number of modules of gossiprec that a fresh process has loaded after a run."""
+    program = (
+        "import sys, tempfile, gossiprec\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    gossiprec.simulate(sys.argv[1], out=f'{folder}/run')\n"
+        "print(*(name for name in sys.modules if name.split('.')[0] == 'gossiprec'))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, scenario], check=True, capture_output=True, text=True
+    )
+    names = ran.stdout.split()
+    return {
+        "loaded_by": scenario.stem,
+        "lines": sum(figures.modules.get(name, 0) for name in names),
+        "modules": len(names),
+    }
 
 
 def count_words(root: Path) -> dict[str, int]:
@@ -139,13 +164,18 @@ def measure_tree(root: Path, packages: tuple[str, ...] = PACKAGES) -> CodeFigure
             name, text = _module_name(path.relative_to(root)), path.read_text(encoding="utf-8")
             trees[name] = ast.parse(text)
             figures.modules[name] = code_lines(text)
+            if package == PACKAGES[0]:
+                figures.skipped_formats += [name] * text.count("# fmt: skip")
     figures.lines = sum(figures.modules.values())
     for name, tree in trees.items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].append(name)
-        for function in (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)):
-            _measure_function(figures, f"{name}.{function.name}", function)
+        for node in ast.walk(tree):
+            if isinstance(node, _FUNCTIONS):
+                _measure_function(figures, f"{name}.{node.name}", node)
+            elif isinstance(node, ast.Call) and len(node.args) > POSITIONAL:
+                figures.positional_calls.append(f"{name}:{node.lineno}")
     figures.repeated_classes = {name: where for name, where in sorted(classes.items()) if len(where) > 1}
     graph = nx.DiGraph(
         (name, other) for name, tree in trees.items() for other in _imported(name, tree, trees)
@@ -196,15 +226,18 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[1])
+    parser.add_argument("--loaded", action="store_true", help="make three runs and print what they load, too")
     parser.add_argument("--list", action="store_true", help="print what is counted, too")
     options = parser.parse_args()
     figures = measure_tree(options.root)
     if options.list:
-        for name in ("long_functions", "many_parameters", "repeated_classes", "cycles"):
+        for name in ("long_functions", "many_parameters", "repeated_classes", "cycles", "positional_calls"):
             print(name, json.dumps(getattr(figures, name), indent=1), file=sys.stderr)
     importers = (importer for importer, *_ in read_rows(EXCEPTIONS))
     homes = count_homes(figures, read_homes(), importers)
-    for row in (*figures.packages(), *homes, count_words(options.root), figures.counts()):
+    scenarios = sorted((options.root / "tools" / "loaded").glob("*.yaml")) if options.loaded else ()
+    loaded = (count_loaded(figures, scenario) for scenario in scenarios)
+    for row in (*figures.packages(), *homes, *loaded, count_words(options.root), figures.counts()):
         print(json.dumps(row))
     return 0
 

@@ -38,7 +38,7 @@ def tree(tmp_path):
     (package / "one.py").write_text(f"from gossiprec import two\n{same}def many({names}):\n    pass\n")
     (package / "two.py").write_text(f"{same}def long():\n    from gossiprec.one import many\n{body}\n")
     (package / "three.py").write_text(
-        "from typing import TYPE_CHECKING\nfrom gossiprec.one import many\n"
+        "from typing import TYPE_CHECKING\nfrom gossiprec.one import many\nmany(1, 2, 3, 4, 5, 6, 7)  # fmt: skip\n"
         "if TYPE_CHECKING:\n    from gossiprec.four import Four\n"
     )
     (package / "four.py").write_text("from gossiprec.three import many\nclass Four:\n    pass\n")
@@ -51,6 +51,8 @@ def test_each_figure_finds_what_it_counts(tree):
     assert figures.many_parameters == ["gossiprec.one.many (9)"]
     assert figures.repeated_classes == {"Same": ["gossiprec.one", "gossiprec.two"]}
     assert figures.cycles == [["gossiprec.one", "gossiprec.two"]]  # not through what type checks alone import
+    assert figures.positional_calls == ["gossiprec.three:3"]
+    assert figures.skipped_formats == ["gossiprec.three"]
     assert figures.counts()["modules"] == 5
     assert figures.counts()["small_modules"] == 4
 
