@@ -1,6 +1,6 @@
 # make demo        install into .venv and run the main scenario
 # make test        install into .venv and run the gate: what CI runs for each change (8 minutes)
-# make test-all    the gate with every test: before work is called done (15 minutes)
+# make test-all    the gate with every test: before work is called done (26 minutes)
 # make test-fast   quick tests, for each save (2 minutes)
 # make clean       remove the kernels that were compiled for tests
 #
