@@ -357,8 +357,11 @@ class StudyCommand:
             click.pass_context,
             *further,
         )
+
+        def run(context: click.Context, /, **options: Any) -> None:
+            self._run(context, **options)
+
         settings = {"help_option_names": ["-h", "--help"]}
-        run: Callable[..., Any] = lambda context, /, **options: self._run(context, **options)  # noqa: E731
         return click.command(help=texts["about"], context_settings=settings)(decorate(run))
 
     def main(self) -> NoReturn:
