@@ -13,7 +13,7 @@ from gossiprec.compute.plan.tape import Op
 from gossiprec.defences import POLICIES
 from gossiprec.defences.ldp import LDP, ClipAndNoise
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.scoring.privacy import PrivacyLedger
+from gossiprec.emulation.run_parts.ledger import PrivacyLedger
 from gossiprec.models import MODELS
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from tests.cli.calls import invoke
@@ -211,16 +211,17 @@ def test_the_log_of_a_node_with_noisy_gradients_too_tells_what_these_have_spent(
 def test_an_account_stays_as_it_was_last_told_also_in_another_process():
     policy = LDP(LDP.Options(norm="linf", bound=0.5, scale=0.25), np.array([0, 2]))
     counts, coordinates = np.ones(3, np.int64), np.array([10, 99, 30])
-    ledger, later = PrivacyLedger([], 3, [policy]), PrivacyLedger([], 3, [policy])
-    nodes, epsilon = ledger.newly_spent(counts, counts, coordinates)
+    ledger, later = (PrivacyLedger([], 3, lambda _: coordinates, [policy]) for _ in range(2))
+    nodes, epsilon = ledger.newly_spent(counts, counts)
     assert dict(zip(nodes.tolist(), epsilon.tolist(), strict=True)) == {0: 40.0, 2: 120.0}
 
     told = ledger.summary()
     later.restore(ledger.state())
     coordinates += 5  # sent since
     assert ledger.summary() == told == later.summary()
-    assert told["coordinates_max"] == 30
-    assert later.newly_spent(counts, counts, np.array([10, 99, 31]))[0].tolist() == [2]
+    assert told["privacy"]["coordinates_max"] == 30
+    coordinates[:] = [10, 99, 31]
+    assert later.newly_spent(counts, counts)[0].tolist() == [2]
 
 
 @pytest.mark.parametrize("client_model", ["own", "none"])

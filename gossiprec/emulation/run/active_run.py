@@ -28,6 +28,7 @@ from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
 from gossiprec.emulation.run.report_actions import CheckpointWriter, EarlyStop, OptionChanges
+from gossiprec.emulation.run.run_part import ReportInProgress, RunContext, make_parts
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import (
     AttackRecord,
@@ -37,7 +38,6 @@ from gossiprec.emulation.scoring.attack_scores import (
 )
 from gossiprec.emulation.scoring.item_scores import check_item_scores, check_item_sets
 from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
-from gossiprec.emulation.scoring.privacy import make_ledger
 from gossiprec.emulation.scoring.upload_leakage import upload_leakage
 from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
 from gossiprec.emulation.scoring.utility_summaries import (
@@ -177,8 +177,8 @@ class ActiveRun:
         )
         self._by_user = None if evaluate.by_user == "none" else UserValues(keep_all=evaluate.by_user == "all")
         self._lists = LastLists() if evaluate.keep_lists else None
-        self._ledger = make_ledger(prepared)
         self.recording = EventRecorder(directory.log, prepared)
+        self.parts = make_parts(RunContext(prepared, directory, self.recording, self._utility))
         self._is_replayed = stored is not None
         self._versions = stored or keep_versions(prepared, directory.path)
         self._tape_runner = prepared.tape_runner(self._timed, self._versions)
@@ -235,7 +235,6 @@ class ActiveRun:
             "carrier": self._tape_runner,
             "record": self._record,
             "findings": self._findings,
-            "ledger": self._ledger,
             "recording": self.recording,
             "reducing": self.prepared.reducer,
             "serving": self.prepared.serving,
@@ -248,7 +247,7 @@ class ActiveRun:
             "lists": self._lists,
             "early_stop": self._early_stop,
         }
-        return {name: part for name, part in parts.items() if part is not None}
+        return {name: part for name, part in parts.items() if part is not None} | self.parts
 
     def execute(self, stop: StopRequest, after: int = 0) -> Iterator[None]:
         """Carry out the tape, segment by segment; continue after `after` reports if the state was restored.
@@ -376,29 +375,33 @@ class ActiveRun:
 
     def _report(self, tick: ReportTick, seconds: float) -> bool:
         """Score the models and the attacks, write the results, and return whether this is the last report."""
-        at, round_ = tick.time, tick.round
-        if not self._versions.read_models(self.prepared.planner.current_rows):
-            self._write_report(tick, [], [], [], early=False)
-            self.report = Report(at, round_, {}, [], [], tick.last)
+        planner = self.prepared.planner
+        report = ReportInProgress(
+            tick.time, tick.round, tick.last, planner.update_counts, planner.push_counts
+        )
+        if not self._versions.read_models(planner.current_rows):
+            self._write_report(report, [], [], [], early=False)
+            self.report = Report(tick.time, tick.round, {}, [], [], tick.last)
             return tick.last
         with self._timed("utility"):
-            early = self._score_models(tick)
+            early = self._score_models(report)
+        last = tick.last or early
         with self._timed("log"):
-            self._versions.write(self.prepared.planner.current_rows, last=tick.last or early)
+            self._versions.write(planner.current_rows, last=last)
         with self._timed("attacks"):
-            if tick.last or early:
+            if last:
                 self.prepared.show_final_model()
-            rows, findings = self._score_attacks(at, round_)
-        metrics = [*self._metrics(round_, findings)]
+            rows, findings = self._score_attacks(report)
+        metrics = [*report.utility.items(), *self._metrics(tick.round, findings)]
         with self._timed("log"):
-            self._write_report(tick, metrics, rows, findings, early=early)
-        self.report = Report(at, round_, dict(metrics), rows, findings, tick.last or early)
+            self._write_report(report, metrics, rows, findings, early=early)
+        self.report = Report(tick.time, tick.round, dict(metrics), rows, findings, last)
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
-        headline.update(list(self._utility_now.items())[:1])
+        headline.update(list(report.utility.items())[:1])
         self._progress.tick(
             Status(
-                time=at,
-                round=round_,
+                time=tick.time,
+                round=tick.round,
                 updates=self._done,
                 total_updates=self.prepared.counts.epochs,
                 seconds=seconds,
@@ -406,29 +409,30 @@ class ActiveRun:
                 figures=report_figures(metrics, rows),
             )
         )
-        return self.report.last
+        return last
 
-    def _score_models(self, tick: ReportTick) -> bool:
+    def _score_models(self, report: ReportInProgress) -> bool:
         """Compute the utility of the models, and return whether it ends the run before its last report."""
-        prepared, at, round_ = self.prepared, tick.time, tick.round
+        prepared, at, round_ = self.prepared, report.time, report.round
         inputs = self._others.gather_metric_inputs(self._utility)
-        self._utility_now = self._utility.measure(prepared.planner.current_rows, inputs)
+        self._utility_now = report.utility = self._utility.measure(prepared.planner.current_rows, inputs)
         if prepared.scenario.evaluate.train_loss:
-            self._utility_now["train_loss"] = train_loss(
+            report.utility["train_loss"] = train_loss(
                 prepared.executor, prepared.planner.current_rows, prepared.split.n_users
             )
-        chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
+        chosen = bool(self._validated and self._validated.note(report.utility, time=at, round=round_))
         if self._activity:
             self._activity.note(self._utility.values_of_tested_users, chosen=chosen)
         if self._by_user:
             self._by_user.note(self._utility.by_user, time=at, round=round_, chosen=chosen)
         if self._lists:
             self._lists.note(self._utility.lists)
-        stop = None if tick.last else self._early_stop
-        return bool(stop and stop.note(self._utility_now, time=at, round=round_))
+        stop = None if report.ends_schedule else self._early_stop
+        return bool(stop and stop.note(report.utility, time=at, round=round_))
 
-    def _score_attacks(self, at: float, round_: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _score_attacks(self, report: ReportInProgress) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the rows of rankings and of findings."""
+        at, round_ = report.time, report.round
         self._others.gather_observer_state()
         rankings = [r for meter in self.prepared.ranking_meters for r in meter.rankings_by_node()]
         rows = self._record.score(rankings, time=at, round=round_)
@@ -442,7 +446,7 @@ class ActiveRun:
 
     def _write_report(
         self,
-        tick: ReportTick,
+        report: ReportInProgress,
         metrics: list[tuple[str, float]],
         rows: list[dict[str, Any]],
         findings: list[dict[str, Any]],
@@ -450,10 +454,10 @@ class ActiveRun:
         early: bool,
     ) -> None:
         """Write the results to the log and the tables."""
-        at, round_ = tick.time, tick.round
-        updates, pushes = self.prepared.planner.update_counts, self.prepared.planner.push_counts
-        spent = self._ledger.newly_spent(updates, pushes, self.recording.sizes.count_rewritten_values(pushes))
-        self.recording.append_privacy_spent(*spent, time=at)
+        at, round_ = report.time, report.round
+        for part in self.parts.values():
+            for kind, columns in part.rows(report):
+                self.directory.log.append(kind, columns)
         for event in ("round", "evaluate", *(["stop"] if early else [])):
             self.recording.append_round_event(event, time=at, round=round_)
         self.directory.metrics.append(
@@ -521,7 +525,6 @@ class ActiveRun:
         return self._utility.scores_of_all(self.prepared.planner.current_rows, users, "test")
 
     def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-        yield from self._utility_now.items()
         for name in ("predicted_fraction_met", "predicted_fraction_heard"):
             predicted = getattr(self.prepared.protocol, name)(round_)
             if predicted is not None:
@@ -563,7 +566,6 @@ class ActiveRun:
                 **self.directory.checkpoints.summary(),
                 **self._utility_summary(),
                 "attacks": self._record.summary(),
-                "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,
                 **self._findings.summary(),
                 **prepared.protocol.report(),
@@ -574,6 +576,7 @@ class ActiveRun:
                 **self._traffic(),
                 **({} if status == "complete" and not stopped else self._counts()),
                 **stopped,
+                **{key: value for part in self.parts.values() for key, value in part.summary().items()},
                 **remarks.summary(),
                 **({"notes": notes} if notes else {}),
             }

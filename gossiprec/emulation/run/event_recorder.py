@@ -264,11 +264,6 @@ class EventRecorder(Stateful):
             columns = {"time": np.full(n, time), "round": rounds, "option": options, "value": values}
             self._log.append("change", columns)
 
-    def append_privacy_spent(self, nodes: I64, epsilon: F64, *, time: float) -> None:
-        """Append the privacy budget that nodes have spent."""
-        times = np.full(len(nodes), time)
-        self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
-
     def _write_updates(self, segment: TapeSegment, refused: I64, until: float) -> None:
         """Append the updates that end before `until`; keep the others for the next segment."""
         slots = segment.slots

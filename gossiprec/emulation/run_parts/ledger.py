@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gossiprec.base.arrays import F64, I64
 from gossiprec.defences import Policy, PrivacySpent
-from gossiprec.runs.checkpoint_state import Stateful
-
-if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.prepare import PreparedRun
+from gossiprec.emulation.assembly.prepare import PreparedRun
+from gossiprec.emulation.run.run_part import RUN_PARTS, ReportInProgress, RunContext, RunPart
+from gossiprec.runs.reader import Columns
 
 
 def spend_on_uploads(epsilon: float, n_users: int, updates: I64) -> PrivacySpent:
@@ -34,7 +33,8 @@ def spend_on_uploads(epsilon: float, n_users: int, updates: I64) -> PrivacySpent
     return PrivacySpent(nodes, spent, np.full(n_users, 1.0 / epsilon), delta=0.0)
 
 
-class PrivacyLedger(Stateful):
+@RUN_PARTS.register("ledger")
+class PrivacyLedger(RunPart):
     """The record of all policies that account for privacy.
 
     Parameters
@@ -42,6 +42,8 @@ class PrivacyLedger(Stateful):
     policies : sequence of Policy
         Policies that may account by updates and pushes.
     n_nodes : int
+    count_rewritten : callable
+        Returns the numbers that each node's messages held so far, of those that policies rewrite, given its pushes.
     by_coordinates : sequence of Policy
         Policies that may account number by number.
     reveals_items : bool
@@ -49,10 +51,9 @@ class PrivacyLedger(Stateful):
     uploads : callable, optional
         Returns the budget of uploaded user rows, given the local updates of each node; the log adds it to
         the budget of policies.
-    reveals_choices : bool
-        Whether receivers and merge weights depend on items of a node, without noise.
-    reveals_uploads : bool
-        Whether clients send values about their users, in addition to updates, that no epsilon covers.
+    revealed : mapping of str to bool, optional
+        What else messages show without noise, by its key in the summary: ``choices_in_the_open``, receivers and merge
+        weights that depend on items of a node, and ``told_in_the_open``, values about users that no epsilon covers.
     """
 
     checkpointed = ("logged", "updates", "pushes", "coordinates")
@@ -61,24 +62,55 @@ class PrivacyLedger(Stateful):
         self,
         policies: Sequence[Policy],
         n_nodes: int,
+        count_rewritten: Callable[[I64], I64],
         by_coordinates: Sequence[Policy] = (),
         *,
         reveals_items: bool = False,
         uploads: Callable[[I64], PrivacySpent] | None = None,
-        reveals_choices: bool = False,
-        reveals_uploads: bool = False,
+        revealed: Mapping[str, bool] | None = None,
     ) -> None:
-        self._policies = policies
+        self._policies, self._count_rewritten = policies, count_rewritten
         self._by_coordinates = by_coordinates
         self._uploads = uploads
         self._reveals_items = reveals_items
-        self._revealed = {"choices_in_the_open": reveals_choices, "told_in_the_open": reveals_uploads}
+        self._revealed = revealed or {}
         self._logged = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
-    def newly_spent(self, updates: I64, pushes: I64, coordinates: I64) -> tuple[I64, F64]:
+    @classmethod
+    def make(cls, run: RunContext) -> PrivacyLedger:
+        """Return the ledger of a run's policies and of the user rows that its clients upload."""
+        prepared = run.prepared
+        recommender, uploads, has_uploads = prepared.recommender, None, bool(prepared.user_upload_width)
+        if recommender is not None and has_uploads and recommender.user_upload_epsilon is not None:
+            uploads = partial(spend_on_uploads, recommender.user_upload_epsilon, prepared.split.n_users)
+        return cls(
+            accounted_policies(prepared),
+            prepared.protocol.n_nodes,
+            run.recording.sizes.count_rewritten_values,
+            prepared.policies,
+            reveals_items=prepared.mode.reveals_items,
+            uploads=uploads,
+            revealed={
+                "choices_in_the_open": prepared.protocol.choices_follow_data,
+                "told_in_the_open": has_uploads and uploads is None,
+            },
+        )
+
+    def rows(self, report: ReportInProgress) -> Iterator[tuple[str, Columns]]:
+        """Yield the privacy budget of the nodes that have spent more since the last report, nodes ascending."""
+        nodes, epsilon = self.newly_spent(report.updates, report.pushes)
+        columns = {
+            "time": np.full(len(nodes), report.time),
+            "node": nodes.astype(np.int32),
+            "epsilon": epsilon,
+        }
+        yield "privacy", columns
+
+    def newly_spent(self, updates: I64, pushes: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
-        self._updates, self._pushes, self._coordinates = updates, pushes, coordinates.copy()
+        self._updates, self._pushes = updates, pushes
+        self._coordinates = self._count_rewritten(pushes).copy()
         epsilon = np.zeros_like(self._logged)
         for spent in self._spent():
             epsilon[spent.nodes] = spent.epsilon
@@ -89,8 +121,11 @@ class PrivacyLedger(Stateful):
         self._logged = epsilon
         return changed, epsilon[changed]
 
-    def summary(self) -> dict[str, Any] | None:
-        """Return the run's privacy figures as of the last call, or None if no policy accounts for privacy."""
+    def summary(self) -> Mapping[str, Any]:
+        """Return the run's privacy figures as of the last call, None if no policy accounts for privacy."""
+        return {"privacy": self._figures()}
+
+    def _figures(self) -> dict[str, Any] | None:
         spent = self._spent()
         uploads = None if self._uploads is None else _figures([self._uploads(self._updates)])
         if not spent:
@@ -134,22 +169,6 @@ def _figures(spent: Sequence[PrivacySpent]) -> dict[str, Any]:
         "noise_multiplier_min": noise.min(),
         "noise_multiplier_max": noise.max(),
     }
-
-
-def make_ledger(prepared: PreparedRun) -> PrivacyLedger:
-    """Return the ledger of a run's policies and of the user rows that its clients upload."""
-    recommender, uploads = prepared.recommender, None
-    if recommender is not None and prepared.user_upload_width and recommender.user_upload_epsilon is not None:
-        uploads = partial(spend_on_uploads, recommender.user_upload_epsilon, prepared.split.n_users)
-    return PrivacyLedger(
-        accounted_policies(prepared),
-        prepared.protocol.n_nodes,
-        prepared.policies,
-        reveals_items=prepared.mode.reveals_items,
-        uploads=uploads,
-        reveals_choices=prepared.protocol.choices_follow_data,
-        reveals_uploads=bool(prepared.user_upload_width) and uploads is None,
-    )
 
 
 def accounted_policies(prepared: PreparedRun) -> list[Policy]:

@@ -1,0 +1,127 @@
+"""Run parts: mechanisms that look at a run at its reports; a part may end the run, and changes no value in a wave.
+
+A file in :mod:`gossiprec.emulation.run_parts` is a part: it is found without being listed anywhere. The files are
+imported with every run, so what only some runs need is imported late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.base.arrays import F64, I64
+from gossiprec.base.registry import Registry
+from gossiprec.runs.checkpoint_state import Stateful
+from gossiprec.runs.reader import Columns
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from gossiprec.emulation.assembly.prepare import PreparedRun
+    from gossiprec.emulation.run.event_recorder import EventRecorder
+    from gossiprec.emulation.scoring.utility import UtilityEvaluator
+    from gossiprec.runs import RunDirectory
+    from gossiprec.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """The run that a part looks at.
+
+    Attributes
+    ----------
+    prepared : PreparedRun
+    directory : RunDirectory
+    recording : EventRecorder
+    utility : UtilityEvaluator
+        Also has the values of single users and the lists of the last report.
+    """
+
+    prepared: PreparedRun
+    directory: RunDirectory
+    recording: EventRecorder
+    utility: UtilityEvaluator
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario of the run."""
+        return self.prepared.scenario
+
+
+@dataclass
+class ReportInProgress:
+    """A report while it is made.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time.
+    round : int
+    ends_schedule : bool
+        Whether no event comes after it.
+    updates, pushes : ndarray of int64, shape (n_nodes,)
+        Local updates, and rewritten pushes, of each node so far.
+    utility : dict of str to float
+        The metrics of recommendations.
+    metrics : dict of str to float
+        Further values for ``metrics.csv``; parts add theirs after the utility.
+    per_node : dict of str to pair of ndarrays
+        Nodes, and the value of each, by measure; attacks add theirs before :meth:`RunPart.after_attacks`.
+    is_best : bool
+        Whether it is the best report by validation items so far.
+    """
+
+    time: float
+    round: int
+    ends_schedule: bool
+    updates: I64
+    pushes: I64
+    utility: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    per_node: dict[str, tuple[I64, F64]] = field(default_factory=dict)
+    is_best: bool = False
+
+
+class RunPart(Stateful):
+    """A mechanism that takes part in a run at its reports, in the order of the methods below.
+
+    Parts are called in alphabetical order of their names. A checkpoint holds the state of each part.
+    """
+
+    @classmethod
+    def make(cls, run: RunContext) -> Self | None:
+        """Return the part of a run, or None if the run does not have it."""
+        raise NotImplementedError
+
+    def before_run(self, after: int) -> None:
+        """Prepare for a run that continues after `after` reports, 0 if it begins."""
+
+    def after_utility(self, report: ReportInProgress) -> bool:
+        """Take the utility of a report into account, and return whether the run ends with this report."""
+        return False
+
+    def after_attacks(self, report: ReportInProgress) -> None:
+        """Take the results of attacks into account, which come after the utility."""
+
+    def rows(self, report: ReportInProgress) -> Iterable[tuple[str, Columns]]:
+        """Return the rows of a report for the event log, by kind of event."""
+        return ()
+
+    def summary(self) -> Mapping[str, Any]:
+        """Return sections of the summary; a section ``utility`` is added to the utility of the last report."""
+        return {}
+
+    def close(self) -> None:
+        """Write the final files of the part, before the summary."""
+
+
+RUN_PARTS: Registry[type[RunPart]] = Registry("run part", "gossiprec.emulation.run_parts")
+
+
+def make_parts(run: RunContext) -> dict[str, RunPart]:
+    """Return the parts of a run by name."""
+    found: Iterator[tuple[str, RunPart | None]] = (
+        (name, part.make(run)) for name, part in RUN_PARTS.members()
+    )
+    return {name: part for name, part in found if part is not None}
