@@ -11,11 +11,12 @@ import pytest
 import gossiprec
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import estimate_run, replay, resume, simulate
-from gossiprec.emulation.run.report_actions import EarlyStop
+from gossiprec.emulation.run_parts.early_stop import EarlyStop
 from gossiprec.measures import MEASURES, Measure, RelevantRanks
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.sections import StopOptions
 from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.reports import report
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_resume import SLOW
 
@@ -26,7 +27,7 @@ def note_all(values, **options):
     """Return the number of the report at which a rule ends a run with these values, and the rule."""
     rule = EarlyStop(StopOptions(measure=MEASURE, **options))
     for number, value in enumerate(values, 1):
-        if rule.note({MEASURE: value}, time=float(number), round=number):
+        if rule.after_utility(report({MEASURE: value}, number)):
             return number, rule
     return None, rule
 
@@ -65,7 +66,7 @@ def test_the_measure_says_whether_less_is_better(monkeypatch):
     MEASURES.register("depth")(Depth)
     try:
         rule = EarlyStop(StopOptions(measure="val_depth@5", patience=2))
-        ends = [rule.note({"val_depth@5": v}, time=0.0, round=0) for v in (3.0, 2.0, 2.5, 2.0)]
+        ends = [rule.after_utility(report({"val_depth@5": v})) for v in (3.0, 2.0, 2.5, 2.0)]
     finally:
         del MEASURES._members["depth"]
     assert ends == [False, False, False, True]

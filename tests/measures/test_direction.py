@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from gossiprec.emulation.run.report_actions import EarlyStop
+from gossiprec.emulation.run_parts.early_stop import EarlyStop
 from gossiprec.emulation.scoring.utility_summaries import BestValidationReport, Remarks
 from gossiprec.measures.direction import best_place, better_sign, compare_values
 from gossiprec.scenario.sections import StopOptions
 from gossiprec.study.spec import Bound
+from tests.emulation.reports import report
 
 A_BIT_LESS, A_BIT_MORE = np.mean([0.3, 0.2, 0.1]), np.mean([0.1, 0.2, 0.3])
 """Two ways to compute 0.2."""
@@ -72,7 +73,7 @@ def test_a_note_counts_what_equals_an_order_as_not_better():
 def test_a_gain_of_exactly_the_least_one_is_not_larger():
     """0.8 - 0.7 is computed as 0.10000000000000009."""
     rule = EarlyStop(StopOptions(measure="val_recall@5", patience=1, min_delta=0.1))
-    assert [rule.note({"val_recall@5": value}, time=0.0, round=0) for value in (0.7, 0.8)] == [False, True]
+    assert [rule.after_utility(report({"val_recall@5": value})) for value in (0.7, 0.8)] == [False, True]
 
 
 def test_equal_reports_leave_the_first_one_the_best():

@@ -27,7 +27,7 @@ from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRe
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
-from gossiprec.emulation.run.report_actions import CheckpointWriter, EarlyStop, OptionChanges
+from gossiprec.emulation.run.report_actions import CheckpointWriter, OptionChanges
 from gossiprec.emulation.run.run_part import ReportInProgress, RunContext, make_parts
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import (
@@ -146,7 +146,7 @@ class ActiveRun:
         self._timed.seconds.update(prepared.seconds)
         self._done, self._updates = 0, 0
         self._reached, self._rounds = 0.0, 0
-        self._reports = 0
+        self._reports, self._ends_early = 0, False
         self.report: Report | None = None
         split, evaluate = prepared.split, prepared.scenario.evaluate
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
@@ -171,7 +171,6 @@ class ActiveRun:
         )
         recorded = [OptionChange.model_validate(change) for change in directory.changes]
         self._changes = OptionChanges([*prepared.scenario.changes, *recorded], evaluate, prepared.executor)
-        self._early_stop = EarlyStop(prepared.scenario.stop) if prepared.scenario.stop else None
         self._activity = (
             ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
         )
@@ -245,7 +244,6 @@ class ActiveRun:
             "activity": self._activity,
             "by_user": self._by_user,
             "lists": self._lists,
-            "early_stop": self._early_stop,
         }
         return {name: part for name, part in parts.items() if part is not None} | self.parts
 
@@ -384,7 +382,7 @@ class ActiveRun:
             self.report = Report(tick.time, tick.round, {}, [], [], tick.last)
             return tick.last
         with self._timed("utility"):
-            early = self._score_models(report)
+            early = self._ends_early = self._score_models(report)
         last = tick.last or early
         with self._timed("log"):
             self._versions.write(planner.current_rows, last=last)
@@ -427,8 +425,8 @@ class ActiveRun:
             self._by_user.note(self._utility.by_user, time=at, round=round_, chosen=chosen)
         if self._lists:
             self._lists.note(self._utility.lists)
-        stop = None if report.ends_schedule else self._early_stop
-        return bool(stop and stop.note(report.utility, time=at, round=round_))
+        ends = [part.after_utility(report) for part in self.parts.values()]
+        return any(ends)
 
     def _score_attacks(self, report: ReportInProgress) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the rows of rankings and of findings."""
@@ -541,8 +539,9 @@ class ActiveRun:
         remarks = self._remarks()
         notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
         times = self._times()
-        stopped = self._early_stop.summary() if self._early_stop else {}
-        self.directory.add_to_manifest(stopped | ({"stored_versions": True} if self._is_replayed else {}))
+        for part in self.parts.values():
+            part.close(self.directory)
+        self.directory.add_to_manifest({"stored_versions": True} if self._is_replayed else {})
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())
         if self._by_user:
@@ -574,8 +573,7 @@ class ActiveRun:
                 "bytes": self.recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
-                **({} if status == "complete" and not stopped else self._counts()),
-                **stopped,
+                **({} if status == "complete" and not self._ends_early else self._counts()),
                 **{key: value for part in self.parts.values() for key, value in part.summary().items()},
                 **remarks.summary(),
                 **({"notes": notes} if notes else {}),

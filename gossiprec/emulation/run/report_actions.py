@@ -1,13 +1,12 @@
-"""What a run does after a report: checkpoints, changes of its training, and the rule that ends it early."""
+"""What a run does after a report: checkpoints, and changes of its training."""
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -15,12 +14,11 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.emulation.assembly.kernel_warmup import fork
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.progress import Progress
-from gossiprec.measures.direction import better_sign, compare_values
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_format import CheckpointStamp
-from gossiprec.runs.checkpoint_state import State, Stateful
+from gossiprec.runs.checkpoint_state import State
 from gossiprec.runs.run_files import sync_file
-from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions, OptionChange, StopOptions
+from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions, OptionChange
 
 NICENESS = 5
 """Niceness of the writer: it gives way to the run, but still gets a share of a busy machine."""
@@ -224,45 +222,3 @@ class OptionChanges:
         if settings:
             self._executor.use_training(replace(self._executor.work.training, **settings))
         return list(rows.items())
-
-
-class EarlyStop(Stateful):
-    """A count of the reports since the best one, which ends a run when it reaches the patience.
-
-    Parameters
-    ----------
-    options : StopOptions
-    """
-
-    checkpointed = ("best", "waited")
-
-    def __init__(self, options: StopOptions) -> None:
-        self._options = options
-        self._best: dict[str, Any] = {}
-        self._waited = 0
-        self._stopped: dict[str, Any] = {}
-
-    def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
-        """Take a report into account, and return whether the run ends with it; NaN is no better value."""
-        options = self._options
-        value = utility.get(options.measure, math.nan)
-        if self._is_better(value):
-            self._best, self._waited = {"value": value, "round": round, "time": time}, 0
-            return False
-        self._waited += 1
-        if self._waited < options.patience:
-            return False
-        self._stopped = {**options.model_dump(), "time": time, "round": round, "best": self._best or None}
-        return True
-
-    def _is_better(self, value: float) -> bool:
-        """Return whether a value is better than the best one by more than `min_delta`."""
-        if not self._best:
-            return not math.isnan(value)
-        name = self._options.measure
-        least = self._best["value"] + better_sign(name) * self._options.min_delta
-        return compare_values(name, value, least) > 0
-
-    def summary(self) -> dict[str, Any]:
-        """Return how the rule ended the run; empty if it did not."""
-        return {"stopped": self._stopped} if self._stopped else {}

@@ -112,7 +112,7 @@ class RunPart(Stateful):
         """Return sections of the summary; a section ``utility`` is added to the utility of the last report."""
         return {}
 
-    def close(self) -> None:
+    def close(self, directory: RunDirectory) -> None:
         """Write the final files of the part, before the summary."""
 
 
