@@ -12,12 +12,14 @@ import yaml
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
+from gossiprec.emulation.assembly.user_groups import split_into_groups
+from gossiprec.emulation.run_parts.activity_groups import ActivityGroupMetrics
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
-from gossiprec.emulation.scoring.utility_summaries import ActivityGroupMetrics, split_into_groups
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.scenario import load_scenario
 from tests.cli.calls import invoke
 from tests.emulation.ended_early import OFTEN, Patient, ended_early, often, outcome
+from tests.emulation.reports import report
 from tests.emulation.test_node_utility import CURRENT, N_USERS, TESTLESS, drawn_split, executor_for
 from tests.emulation.tiny_runs import tiny
 
@@ -69,8 +71,8 @@ def test_a_group_has_the_mean_of_its_own_users_by_their_training_items():
 
     utility = UtilityEvaluator(split, [*TESTED[2:], *OTHERS], executor, 3)
     utility.measure(CURRENT)
-    activity = ActivityGroupMetrics(split, 3)
-    activity.note(utility.values_of_tested_users, chosen=False)
+    activity = ActivityGroupMetrics(split, 3, utility)
+    activity.after_attacks(report({}))
     groups = activity.summary()["by_activity"]
 
     assert [(g["users"], g["train_min"], g["train_max"]) for g in groups] == [(2, 3, 3), (2, 4, 9), (1, 9, 9)]

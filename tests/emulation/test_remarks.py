@@ -8,8 +8,8 @@ import pytest
 from gossiprec.base.ragged import Ragged
 from gossiprec.cli import summary_text
 from gossiprec.emulation import simulate
+from gossiprec.emulation.scoring.remarks import Remarks, count_nodes_with_few_candidates
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
-from gossiprec.emulation.scoring.utility_summaries import Remarks, count_nodes_with_few_candidates
 from gossiprec.report.page import write_report
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_node_utility import (

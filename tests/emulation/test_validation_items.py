@@ -8,10 +8,11 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.emulation import resume, simulate
+from gossiprec.emulation.run_parts.best_validation import BestValidationReport
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, UtilityOptions
-from gossiprec.emulation.scoring.utility_summaries import BestValidationReport
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.reports import report
 from tests.emulation.test_node_utility import CURRENT, N_USERS, drawn_split, executor_for
 from tests.emulation.test_whole_lists import list_of
 from tests.emulation.tiny_runs import tiny
@@ -89,12 +90,14 @@ def test_users_with_validation_items_count_and_nobody_else():
 
 def test_the_first_of_the_best_reports_is_chosen_and_unknown_values_are_not():
     noted = BestValidationReport("val_recall@5")
-    assert (noted.summary(), noted.utility()) == ({}, {})
+    assert noted.summary() == {}
     for round_, value in enumerate([np.nan, 0.1, 0.4, 0.2, 0.4, np.nan], start=1):
         told = {"er@5": round_ / 10, "er@5[3]": 0.5, "recall@5[popularity]": 0.3, "val_recall@5": value}
-        noted.note(told, time=8.0 * round_, round=round_)
-    assert noted.summary() == {"validated": {"by": "val_recall@5", "value": 0.4, "round": 3, "time": 24.0}}
-    assert noted.utility() == {"er@5[validated]": 0.3, "er@5[3][validated]": 0.5}
+        noted.after_utility(report(told, round_))
+    assert noted.summary() == {
+        "validated": {"by": "val_recall@5", "value": 0.4, "round": 3, "time": 3.0},
+        "utility": {"er@5[validated]": 0.3, "er@5[3][validated]": 0.5},
+    }
 
 
 @pytest.mark.slow

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from gossiprec.emulation.run_parts.best_validation import BestValidationReport
 from gossiprec.emulation.run_parts.early_stop import EarlyStop
-from gossiprec.emulation.scoring.utility_summaries import BestValidationReport, Remarks
+from gossiprec.emulation.scoring.remarks import Remarks
 from gossiprec.measures.direction import best_place, better_sign, compare_values
 from gossiprec.scenario.sections import StopOptions
 from gossiprec.study.spec import Bound
@@ -78,8 +79,10 @@ def test_a_gain_of_exactly_the_least_one_is_not_larger():
 
 def test_equal_reports_leave_the_first_one_the_best():
     noted = BestValidationReport("val_recall@5")
-    chosen = [noted.note({"val_recall@5": v}, time=0.0, round=0) for v in (A_BIT_LESS, A_BIT_MORE)]
-    assert chosen == [True, False]
+    reports = [report({"val_recall@5": v}) for v in (A_BIT_LESS, A_BIT_MORE)]
+    for each in reports:
+        noted.after_utility(each)
+    assert [each.is_best for each in reports] == [True, False]
 
 
 def test_a_bound_is_met_by_a_mean_that_equals_it():

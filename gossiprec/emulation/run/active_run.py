@@ -38,18 +38,9 @@ from gossiprec.emulation.scoring.attack_scores import (
 )
 from gossiprec.emulation.scoring.item_scores import check_item_scores, check_item_sets
 from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
+from gossiprec.emulation.scoring.remarks import make_remarks
 from gossiprec.emulation.scoring.upload_leakage import upload_leakage
 from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
-from gossiprec.emulation.scoring.utility_summaries import (
-    ActivityGroupMetrics,
-    BestValidationReport,
-    LastLists,
-    Remarks,
-    Tie,
-    UserValues,
-    count_nodes_with_few_candidates,
-    group_summary,
-)
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.rules import ReportsFindings
 from gossiprec.runs import RunDirectory
@@ -166,16 +157,8 @@ class ActiveRun:
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
         self._utility_now: dict[str, float] = {}
-        self._validated = (
-            BestValidationReport(evaluate.validation_metric) if evaluate.validation_metric else None
-        )
         recorded = [OptionChange.model_validate(change) for change in directory.changes]
         self._changes = OptionChanges([*prepared.scenario.changes, *recorded], evaluate, prepared.executor)
-        self._activity = (
-            ActivityGroupMetrics(split, evaluate.activity_groups) if evaluate.activity_groups else None
-        )
-        self._by_user = None if evaluate.by_user == "none" else UserValues(keep_all=evaluate.by_user == "all")
-        self._lists = LastLists() if evaluate.keep_lists else None
         self.recording = EventRecorder(directory.log, prepared)
         self.parts = make_parts(RunContext(prepared, directory, self.recording, self._utility))
         self._is_replayed = stored is not None
@@ -240,10 +223,6 @@ class ActiveRun:
             "push_rounds": self.prepared.push_rounds,
             "encoder": self.prepared.encoder,
             "partial_views": self.prepared.partial_views,
-            "validated": self._validated,
-            "activity": self._activity,
-            "by_user": self._by_user,
-            "lists": self._lists,
         }
         return {name: part for name, part in parts.items() if part is not None} | self.parts
 
@@ -390,6 +369,8 @@ class ActiveRun:
             if last:
                 self.prepared.show_final_model()
             rows, findings = self._score_attacks(report)
+            for part in self.parts.values():
+                part.after_attacks(report)
         metrics = [*report.utility.items(), *self._metrics(tick.round, findings)]
         with self._timed("log"):
             self._write_report(report, metrics, rows, findings, early=early)
@@ -411,20 +392,13 @@ class ActiveRun:
 
     def _score_models(self, report: ReportInProgress) -> bool:
         """Compute the utility of the models, and return whether it ends the run before its last report."""
-        prepared, at, round_ = self.prepared, report.time, report.round
+        prepared = self.prepared
         inputs = self._others.gather_metric_inputs(self._utility)
         self._utility_now = report.utility = self._utility.measure(prepared.planner.current_rows, inputs)
         if prepared.scenario.evaluate.train_loss:
             report.utility["train_loss"] = train_loss(
                 prepared.executor, prepared.planner.current_rows, prepared.split.n_users
             )
-        chosen = bool(self._validated and self._validated.note(report.utility, time=at, round=round_))
-        if self._activity:
-            self._activity.note(self._utility.values_of_tested_users, chosen=chosen)
-        if self._by_user:
-            self._by_user.note(self._utility.by_user, time=at, round=round_, chosen=chosen)
-        if self._lists:
-            self._lists.note(self._utility.lists)
         ends = [part.after_utility(report) for part in self.parts.values()]
         return any(ends)
 
@@ -437,9 +411,7 @@ class ActiveRun:
         more = self._record.more_findings
         reported = itertools.chain(self._reported(at), [("rankings", more)] if more else [])
         findings = self._findings.note(reported, time=at, round=round_)
-        if self._by_user:
-            of_nodes = self._record.now_per_node | self._findings.reported_per_node
-            self._by_user.note_attacks(of_nodes, self.prepared.split.n_users)
+        report.per_node |= self._record.now_per_node | self._findings.reported_per_node
         return rows, findings
 
     def _write_report(
@@ -536,7 +508,8 @@ class ActiveRun:
         with self._timed("positions"):
             of_attacks = [*finding_measures_of_nodes(self._record), *self._findings.values_per_node()]
             write_positions(self.directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
-        remarks = self._remarks()
+        with self._timed("utility"):
+            remarks = make_remarks(prepared, self._utility, self._utility_now, self._reached)
         notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
         times = self._times()
         for part in self.parts.values():
@@ -544,59 +517,43 @@ class ActiveRun:
         self.directory.add_to_manifest({"stored_versions": True} if self._is_replayed else {})
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())
-        if self._by_user:
-            self.directory.write_by_user(self._by_user.rows())
-        if self._lists:
-            self.directory.write_lists(*self._lists.arrays())
         if prepared.scenario.evaluate.keep_version:
             self.directory.write_version(prepared.coordinator_tables())
-        self.directory.write_summary(
-            {
-                **prepared.sizes(),
-                "status": status,
-                "node_updates": self._done,
-                "virtual_time": self._reached,
-                "wall_seconds": times.wall,
-                "processor_seconds": times.processor,
-                "node_updates_per_second": self._done / times.wall,
-                "peak_rss_mib": times.peak_rss_mib,
-                "needed_mib": {name: size / 2**20 for name, size in prepared.memory_bytes.items()},
-                "seconds": times.seconds,
-                **self.directory.checkpoints.summary(),
-                **self._utility_summary(),
-                "attacks": self._record.summary(),
-                "attack_seconds": times.attack_seconds,
-                **self._findings.summary(),
-                **prepared.protocol.report(),
-                **prepared.reducer.report(),
-                **self._recommender_report(),
-                "bytes": self.recording.traffic.bytes,
-                **self._others.summary(),
-                **self._traffic(),
-                **({} if status == "complete" and not self._ends_early else self._counts()),
-                **{key: value for part in self.parts.values() for key, value in part.summary().items()},
-                **remarks.summary(),
-                **({"notes": notes} if notes else {}),
-            }
-        )
+        summary: dict[str, Any] = {
+            **prepared.sizes(),
+            "status": status,
+            "node_updates": self._done,
+            "virtual_time": self._reached,
+            "wall_seconds": times.wall,
+            "processor_seconds": times.processor,
+            "node_updates_per_second": self._done / times.wall,
+            "peak_rss_mib": times.peak_rss_mib,
+            "needed_mib": {name: size / 2**20 for name, size in prepared.memory_bytes.items()},
+            "seconds": times.seconds,
+            **self.directory.checkpoints.summary(),
+            "utility": self._utility_now,
+            **self._utility.sample_summary(),
+            "attacks": self._record.summary(),
+            "attack_seconds": times.attack_seconds,
+            **self._findings.summary(),
+            **prepared.protocol.report(),
+            **prepared.reducer.report(),
+            **self._recommender_report(),
+            "bytes": self.recording.traffic.bytes,
+            **self._others.summary(),
+            **self._traffic(),
+            **({} if status == "complete" and not self._ends_early else self._counts()),
+            **remarks.summary(),
+            **({"notes": notes} if notes else {}),
+        }
+        for part in self.parts.values():
+            found = dict(part.summary())
+            summary["utility"] = summary["utility"] | found.pop("utility", {})
+            summary |= found
+        self.directory.write_summary(summary)
         self.directory.finish(status)
         if status == "complete" and not self._is_replayed:
             self._note_rate(times)
-
-    def _utility_summary(self) -> dict[str, Any]:
-        """Return utility at the last report and at the one that validation items choose, and of groups of users."""
-        return {
-            "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
-            **(self._validated.summary() if self._validated else {}),
-            **(self._activity.summary() if self._activity else {}),
-            **self._utility.sample_summary(),
-            **group_summary(
-                self._groups,
-                self.prepared.split,
-                self._utility_now,
-                self._validated.chosen if self._validated else {},
-            ),
-        }
 
     def _recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, with the figures of its attack on uploads."""
@@ -609,21 +566,6 @@ class ActiveRun:
                     guesses = meter.timed_call(attack.upload_guesses)
                     report[attack.section]["leaks"] = upload_leakage(prepared, attack.options, guesses)
         return report
-
-    def _remarks(self) -> Remarks:
-        """Return the remarks on the utility at the last report."""
-        prepared = self.prepared
-        with self._timed("utility"):
-            baselines, tied = self._utility.baseline_metrics(), self._utility.users_with_tied_scores
-        tie = None
-        if len(tied):
-            node = int(tied[0])
-            trained = prepared.mode.trained_node(node, prepared.protocol.n_users)
-            tie = Tie(len(tied), node, int(prepared.planner.update_counts[trained]), self._reached)
-        return Remarks(
-            prepared.split.n_users, self._utility_now, baselines, self._utility.count_users_with_few_candidates(),
-            count_nodes_with_few_candidates(prepared.executor.work.candidates), tie,
-        )  # fmt: skip
 
     def _note_rate(self, times: RunCosts) -> None:
         """Record the speed of the run, for later estimates."""
