@@ -13,7 +13,7 @@ import pytest
 
 from gossiprec.base.errors import GossipRecError
 from gossiprec.emulation import resume, simulate
-from gossiprec.emulation.run.report_actions import CheckpointWriter
+from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.runs import open_run
 from gossiprec.runs.checkpoints import read_checkpoint, write_checkpoint
 from tests.emulation.ended_early import checkpoints, ended_early, often, outcome

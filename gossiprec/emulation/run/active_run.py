@@ -14,7 +14,7 @@ import numpy as np
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32, I64
-from gossiprec.base.errors import PluginError, ScenarioError
+from gossiprec.base.errors import PluginError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
@@ -22,12 +22,11 @@ from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.assembly.user_groups import make_groups
 from gossiprec.emulation.estimate.memory import peak_rss_mib
-from gossiprec.emulation.estimate.timing import RunTiming, record_timing, run_kind, training_work
 from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
+from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
-from gossiprec.emulation.run.report_actions import CheckpointWriter, OptionChanges
 from gossiprec.emulation.run.run_part import ReportInProgress, RunContext, make_parts
 from gossiprec.emulation.run.tracker_dispatch import report_figures
 from gossiprec.emulation.scoring.attack_scores import (
@@ -40,14 +39,12 @@ from gossiprec.emulation.scoring.item_scores import check_item_scores, check_ite
 from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
 from gossiprec.emulation.scoring.remarks import make_remarks
 from gossiprec.emulation.scoring.upload_leakage import upload_leakage
-from gossiprec.emulation.scoring.utility import make_utility_evaluator, train_loss
+from gossiprec.emulation.scoring.utility import make_utility_evaluator
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.rules import ReportsFindings
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.run_tables import labels_to_json
-from gossiprec.scenario.cross_checks import change_problems
 from gossiprec.scenario.network import Churn, NetworkOptions
-from gossiprec.scenario.sections import OptionChange
 
 
 @dataclass(frozen=True)
@@ -137,9 +134,9 @@ class ActiveRun:
         self._timed.seconds.update(prepared.seconds)
         self._done, self._updates = 0, 0
         self._reached, self._rounds = 0.0, 0
-        self._reports, self._ends_early = 0, False
+        self._ends_early = False
         self.report: Report | None = None
-        split, evaluate = prepared.split, prepared.scenario.evaluate
+        split = prepared.split
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         defended = np.zeros(split.n_users, np.bool_)
         for policy in prepared.policies:
@@ -157,10 +154,10 @@ class ActiveRun:
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
         self._utility_now: dict[str, float] = {}
-        recorded = [OptionChange.model_validate(change) for change in directory.changes]
-        self._changes = OptionChanges([*prepared.scenario.changes, *recorded], evaluate, prepared.executor)
         self.recording = EventRecorder(directory.log, prepared)
-        self.parts = make_parts(RunContext(prepared, directory, self.recording, self._utility))
+        self.parts = make_parts(
+            RunContext(prepared, directory, self.recording, self._utility, trains=stored is None)
+        )
         self._is_replayed = stored is not None
         self._versions = stored or keep_versions(prepared, directory.path)
         self._tape_runner = prepared.tape_runner(self._timed, self._versions)
@@ -246,9 +243,7 @@ class ActiveRun:
         try:
             if (yield from self._pause(stop)):
                 raise KeyboardInterrupt
-            for earlier in range(after):
-                self._changes.apply(earlier)
-            self._change_options(after)
+            self._begin_events(after)
             self._others.begin(after)
             number = after
             self._versions.begin(number + 1)
@@ -259,7 +254,7 @@ class ActiveRun:
                     yield from self._pause(stop)
                     continue
                 number += 1
-                self._record_segment(tick, number)
+                self._record_segment(tick)
                 last = self._report(tick, self._times().simulating)
                 self._versions.begin(number + 1)
                 ends_here = (yield from self._pause(stop)) and not last
@@ -269,7 +264,7 @@ class ActiveRun:
                         checkpoints.start_if_due(tick, number, state, at_once=ends_here)
                     self._others.release_remote_rows()
                 ends = ends_here or last
-                changed = not ends and self._change_options(number)
+                changed = not ends and self._begin_events(number)
                 self._others.continue_or_end(end=ends and not tick.last, changed=changed)
                 if ends_here:
                     raise KeyboardInterrupt
@@ -280,7 +275,7 @@ class ActiveRun:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
             checkpoints.end_pending_write(keep=not complete)
 
-    def _record_segment(self, tick: ReportTick, number: int) -> None:
+    def _record_segment(self, tick: ReportTick) -> None:
         """Write the events up to a report to the log, and note how far the run is."""
         tape_runner, prepared = self._tape_runner, self.prepared
         with self._timed("log"):
@@ -288,35 +283,24 @@ class ActiveRun:
             self.recording.append_segment(*tape_runner.take_segments(), until=tick.time, last=tick.last)
         before, self._updates = self._updates, self._count_updates()
         self._done += (self._updates - before) * prepared.executor.work.training.local_epochs
-        self._reached, self._rounds, self._reports = tick.time, tick.round, number
+        self._reached, self._rounds = tick.time, tick.round
 
     def _count_updates(self) -> int:
         """Return the number of local updates so far."""
         return int(self.prepared.planner.update_counts.sum()) - self._tape_runner.n_refused
 
     def change(self, option: str, value: Any) -> None:
-        """Change an option of training after the last report; the manifest records it at once.
+        """Change an option of training after the last report (:meth:`.RunPart.change`)."""
+        for part in self.parts.values():
+            part.change(option, value)
 
-        Raises
-        ------
-        ScenarioError
-            If the option cannot be changed, or has no such value.
-        """
-        rounds = itertools.islice(self.prepared.scenario.evaluate.rounds(), self._reports)
-        wanted = {"at": [0, *rounds][-1], "set": {option: value}}
-        changed = self.prepared.scenario.with_(changes=(wanted,))
-        for _, problem in change_problems(changed):
-            raise ScenarioError(f"change: {problem}")
-        (change,) = changed.changes
-        self.directory.record_change(change.model_dump(mode="json"))
-        self._changes.add(change)
-
-    def _change_options(self, report: int) -> bool:
-        """Set the options changed after a report, log them, and return whether there are any."""
-        changes = self._changes.apply(report)
-        self.recording.use_training(self.prepared.executor.work.training)
-        self.recording.note_changes(changes, time=self._reached, round=self._rounds)
-        return bool(changes)
+    def _begin_events(self, after: int) -> bool:
+        """Let the parts prepare for the events after a report; return whether the settings of training changed."""
+        executor = self.prepared.executor
+        before = executor.work.training
+        for part in self.parts.values():
+            part.before_events(after, time=self._reached, round=self._rounds)
+        return executor.work.training is not before
 
     def _pause(self, stop: StopRequest) -> Generator[None, None, bool]:
         """Yield, leave the time until the next request out of the run's times, and return whether a stop is wanted."""
@@ -371,7 +355,7 @@ class ActiveRun:
             rows, findings = self._score_attacks(report)
             for part in self.parts.values():
                 part.after_attacks(report)
-        metrics = [*report.utility.items(), *self._metrics(tick.round, findings)]
+        metrics = [*report.utility.items(), *report.metrics.items(), *membership_metric_rows(findings)]
         with self._timed("log"):
             self._write_report(report, metrics, rows, findings, early=early)
         self.report = Report(tick.time, tick.round, dict(metrics), rows, findings, last)
@@ -395,10 +379,6 @@ class ActiveRun:
         prepared = self.prepared
         inputs = self._others.gather_metric_inputs(self._utility)
         self._utility_now = report.utility = self._utility.measure(prepared.planner.current_rows, inputs)
-        if prepared.scenario.evaluate.train_loss:
-            report.utility["train_loss"] = train_loss(
-                prepared.executor, prepared.planner.current_rows, prepared.split.n_users
-            )
         ends = [part.after_utility(report) for part in self.parts.values()]
         return any(ends)
 
@@ -494,13 +474,6 @@ class ActiveRun:
         """Return the scores of all items by the present models of some users before their test items."""
         return self._utility.scores_of_all(self.prepared.planner.current_rows, users, "test")
 
-    def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-        for name in ("predicted_fraction_met", "predicted_fraction_heard"):
-            predicted = getattr(self.prepared.protocol, name)(round_)
-            if predicted is not None:
-                yield name, predicted
-        yield from membership_metric_rows(findings)
-
     def close(self, status: str) -> None:
         """Write the final records and end the run."""
         prepared = self.prepared
@@ -517,8 +490,6 @@ class ActiveRun:
         self.directory.add_to_manifest({"stored_versions": True} if self._is_replayed else {})
         self.directory.write_adversaries(self._record.adversaries())
         self.directory.write_hits(self._record.hits())
-        if prepared.scenario.evaluate.keep_version:
-            self.directory.write_version(prepared.coordinator_tables())
         summary: dict[str, Any] = {
             **prepared.sizes(),
             "status": status,
@@ -552,8 +523,8 @@ class ActiveRun:
             summary |= found
         self.directory.write_summary(summary)
         self.directory.finish(status)
-        if status == "complete" and not self._is_replayed:
-            self._note_rate(times)
+        for part in self.parts.values():
+            part.after_summary(summary)
 
     def _recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, with the figures of its attack on uploads."""
@@ -566,14 +537,3 @@ class ActiveRun:
                     guesses = meter.timed_call(attack.upload_guesses)
                     report[attack.section]["leaks"] = upload_leakage(prepared, attack.options, guesses)
         return report
-
-    def _note_rate(self, times: RunCosts) -> None:
-        """Record the speed of the run, for later estimates."""
-        prepared = self.prepared
-        mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())
-        samples = prepared.mode.samples_per_epoch(mean, prepared.protocol.n_users)
-        work = training_work(prepared.model, prepared.layout, epochs=self._done, samples=samples)
-        seconds = times.wall - sum(times.seconds.get(part, 0.0) for part in ("load", "compile", "setup"))
-        if work > 0 and seconds > 0:
-            kind = run_kind(prepared.scenario, prepared.executor.name)
-            record_timing(kind, RunTiming(work, seconds, prepared.threads.size))

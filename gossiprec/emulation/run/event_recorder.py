@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from gossiprec.network.sim.availability import Availability
 from gossiprec.runs import EventWriter
 from gossiprec.runs.checkpoint_state import Stateful
 from gossiprec.runs.reader import Columns
-from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER, OPTIONS
+from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
@@ -254,15 +254,6 @@ class EventRecorder(Stateful):
         self._epochs = training.local_epochs
         samples = self._feed.n_samples(training.negatives) * self._epochs
         self._samples = self._mode.samples_per_node(samples, len(self._roles))
-
-    def note_changes(self, changes: Sequence[tuple[str, float]], *, time: float, round: int) -> None:
-        """Append changes of options."""
-        if changes:
-            n, codes = len(changes), [OPTIONS.index(name) for name, _ in changes]
-            rounds, options = np.full(n, round, np.int32), np.array(codes, np.uint8)
-            values = np.array([value for _, value in changes])
-            columns = {"time": np.full(n, time), "round": rounds, "option": options, "value": values}
-            self._log.append("change", columns)
 
     def _write_updates(self, segment: TapeSegment, refused: I64, until: float) -> None:
         """Append the updates that end before `until`; keep the others for the next segment."""

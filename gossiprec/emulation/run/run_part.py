@@ -36,12 +36,15 @@ class RunContext:
     recording : EventRecorder
     utility : UtilityEvaluator
         Also has the values of single users and the lists of the last report.
+    trains : bool
+        Whether models are trained; otherwise all come from versions that another run has stored.
     """
 
     prepared: PreparedRun
     directory: RunDirectory
     recording: EventRecorder
     utility: UtilityEvaluator
+    trains: bool
 
     @property
     def scenario(self) -> Scenario:
@@ -94,8 +97,17 @@ class RunPart(Stateful):
         """Return the part of a run, or None if the run does not have it."""
         raise NotImplementedError
 
-    def before_run(self, after: int) -> None:
-        """Prepare for a run that continues after `after` reports, 0 if it begins."""
+    def change(self, option: str, value: Any) -> None:
+        """Change an option of training after the last report.
+
+        Raises
+        ------
+        ScenarioError
+            If the option cannot be changed, or has no such value.
+        """
+
+    def before_events(self, after: int, *, time: float, round: int) -> None:
+        """Prepare for the events after report number `after`, 0 being the start, at a virtual time and in a round."""
 
     def after_utility(self, report: ReportInProgress) -> bool:
         """Take the utility of a report into account, and return whether the run ends with this report."""
@@ -114,6 +126,9 @@ class RunPart(Stateful):
 
     def close(self, directory: RunDirectory) -> None:
         """Write the final files of the part, before the summary."""
+
+    def after_summary(self, summary: Mapping[str, Any]) -> None:
+        """Take the end of the run into account, after its summary is written."""
 
 
 RUN_PARTS: Registry[type[RunPart]] = Registry("run part", "gossiprec.emulation.run_parts")

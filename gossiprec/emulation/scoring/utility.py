@@ -76,6 +76,8 @@ class UtilityOptions:
         Length of the recommendation lists that :attr:`UtilityEvaluator.lists` holds; 0 for none.
     sample : int or None
         Number of users, drawn uniformly from the seed, who are measured; None for all.
+    train_loss : bool
+        Whether the loss on the users' own training samples is measured, too.
     """
 
     targets: I64 | None = None
@@ -86,6 +88,7 @@ class UtilityOptions:
     groups: Sequence[UserGroup] = ()
     keep_lists: int = 0
     sample: int | None = None
+    train_loss: bool = False
 
 
 class UtilityEvaluator:
@@ -148,7 +151,7 @@ class UtilityEvaluator:
         self._groups = options.groups
         self.by_user: dict[str, tuple[I64, F64]] = {}
         self.lists: tuple[I64, I32] | None = None
-        self._keep = options.keep_lists
+        self._keep, self._measures_loss = options.keep_lists, options.train_loss
         self._separate_targets: list[int] = targets.tolist() if set(targets) <= set(attacked) else []
         self._executor = executor
         self._threads = ThreadPool(options.threads)
@@ -199,7 +202,10 @@ class UtilityEvaluator:
             for users in [self._users_of(metric, seen[0])]
             if len(users) == len(values[metric.name])
         }
-        return self._means(values) | self._of_groups(*seen) | self._baselines
+        means = self._means(values) | self._of_groups(*seen) | self._baselines
+        if self._measures_loss:
+            means["train_loss"] = train_loss(self._executor, current, self._split.n_users)
+        return means
 
     def _users_of(self, metric: MetricSpec, whole: Mapping[type[Any], list[Any]]) -> I64:
         """Return the user of each list of a metric."""
@@ -565,5 +571,6 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
         groups=make_groups(scenario, split),
         keep_lists=evaluate.keep_lists or 0,
         sample=evaluate.sample,
+        train_loss=evaluate.train_loss,
     )
     return UtilityEvaluator(split, evaluate.metrics, prepared.executor, scenario.seed, options)

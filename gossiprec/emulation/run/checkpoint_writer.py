@@ -1,16 +1,14 @@
-"""What a run does after a report: checkpoints, and changes of its training."""
+"""Checkpoints of a run, written by a process of their own while the run continues."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
 
-from gossiprec.compute.executors.base import Executor
 from gossiprec.emulation.assembly.kernel_warmup import fork
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.progress import Progress
@@ -18,7 +16,7 @@ from gossiprec.runs import RunDirectory
 from gossiprec.runs.checkpoint_format import CheckpointStamp
 from gossiprec.runs.checkpoint_state import State
 from gossiprec.runs.run_files import sync_file
-from gossiprec.scenario.sections import CheckpointOptions, EvaluateOptions, OptionChange
+from gossiprec.scenario.sections import CheckpointOptions
 
 NICENESS = 5
 """Niceness of the writer: it gives way to the run, but still gets a share of a busy machine."""
@@ -173,52 +171,3 @@ class CheckpointWriter:
             self._has_reported = True
             self._directory.notes.append(text)
             self._progress.note(text)
-
-
-FIELDS = {
-    "training.learning_rate": ("learning_rate",),
-    "training.betas": ("beta1", "beta2"),
-    "training.eps": ("epsilon",),
-    "training.local_epochs": ("local_epochs",),
-    "training.negatives": ("negatives",),
-}
-"""The names of each option's numbers in the settings of training."""
-
-
-class OptionChanges:
-    """The changes of a run's training.
-
-    Parameters
-    ----------
-    changes : iterable of OptionChange
-    evaluate : EvaluateOptions
-    executor : Executor
-        The executor that trains.
-    """
-
-    def __init__(
-        self, changes: Iterable[OptionChange], evaluate: EvaluateOptions, executor: Executor
-    ) -> None:
-        self._evaluate, self._executor = evaluate, executor
-        self._of_report: dict[int, list[OptionChange]] = defaultdict(list)
-        for change in changes:
-            self.add(change)
-
-    def add(self, change: OptionChange) -> None:
-        """Add a change, which holds after the earlier ones."""
-        self._of_report[self._evaluate.reports_up_to(change.at)].append(change)
-
-    def apply(self, report: int) -> list[tuple[str, float]]:
-        """Set the options changed after a report, 0 being the start, and return the names and values of numbers."""
-        rows: dict[str, float] = {}
-        settings: dict[str, Any] = {}
-        for change in self._of_report[report]:
-            for path, value in change.set.items():
-                fields = FIELDS[path]
-                values = value if len(fields) > 1 else [value]
-                names = [f"{path}.{place}" for place in range(len(values))] if len(fields) > 1 else [path]
-                rows |= dict(zip(names, values, strict=True))
-                settings |= dict(zip(fields, values, strict=True))
-        if settings:
-            self._executor.use_training(replace(self._executor.work.training, **settings))
-        return list(rows.items())
