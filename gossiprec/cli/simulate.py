@@ -85,9 +85,9 @@ def simulate(
         echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if dry_run:
-        from gossiprec.emulation.run.tracker_dispatch import tracker_factories
+        from gossiprec.emulation.run_parts.trackers import check_trackers
 
-        tracker_factories(track)
+        check_trackers(track)
         _print_estimate(loaded, path, output)
         return
     run = run_scenario(loaded, path, overwrite=overwrite, track=track, quiet=output.quiet)

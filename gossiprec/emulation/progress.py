@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
@@ -27,8 +27,6 @@ class Status:
         Wall time since the first update.
     headline : dict of str to float
         The main metrics, by name.
-    figures : dict of str to float
-        All figures of the report, by name, as trackers receive them.
     """
 
     time: float
@@ -37,7 +35,6 @@ class Status:
     total_updates: int
     seconds: float
     headline: dict[str, float]
-    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Progress(Protocol):

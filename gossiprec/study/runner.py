@@ -15,7 +15,7 @@ from gossiprec.emulation import estimate_run
 from gossiprec.emulation.assembly.data_loading import DataSizes, data_sizes
 from gossiprec.emulation.estimate.run_estimate import RunEstimate
 from gossiprec.emulation.estimate.timing import model_and_executor
-from gossiprec.emulation.run.tracker_dispatch import prepare_trackers, tracker_factories
+from gossiprec.emulation.run_parts.trackers import check_trackers, prepare_trackers
 from gossiprec.runs import Run
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
@@ -237,7 +237,8 @@ class StudyRunner:
         self.plan = plan
         self.folder = folder
         self.record = StudyRecord(plan, folder)
-        self._track = tuple(tracker_factories(track))
+        self._track = tuple(dict.fromkeys(track))
+        check_trackers(self._track)
         self._by_hash = {simulation.hash: simulation for simulation in plan.simulations}
 
     @property

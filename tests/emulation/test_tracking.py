@@ -10,7 +10,8 @@ import pytest
 
 import gossiprec
 from gossiprec.base.errors import ResourceError, ScenarioError
-from gossiprec.emulation.run.tracker_dispatch import report_figures, tracker_factories
+from gossiprec.emulation.run.run_options import make_run_options
+from gossiprec.emulation.run_parts.trackers import report_figures
 from gossiprec.trackers import TRACKERS, Tracker
 from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.tiny_runs import SINGLE, tiny
@@ -146,7 +147,7 @@ def test_what_is_not_finite_is_no_figure():
 
 
 def test_a_tracker_named_twice_is_told_once():
-    assert list(tracker_factories(["told", "told"])) == ["told"]
+    assert make_run_options(track=["told", "told"]).track == ("told",)
     assert SINGLE["community_size"] == 3  # as the names of figures above say
 
 

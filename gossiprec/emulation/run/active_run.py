@@ -22,13 +22,13 @@ from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.assembly.user_groups import make_groups
 from gossiprec.emulation.estimate.memory import peak_rss_mib
-from gossiprec.emulation.progress import ClockReadings, Progress, Status, StopRequest, Stopwatch, read_clocks
+from gossiprec.emulation.progress import ClockReadings, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
-from gossiprec.emulation.run.run_part import ReportInProgress, RunContext, make_parts
-from gossiprec.emulation.run.tracker_dispatch import report_figures
+from gossiprec.emulation.run.run_options import RunOptions
+from gossiprec.emulation.run.run_part import Report, ReportInProgress, RunContext, make_parts
 from gossiprec.emulation.scoring.attack_scores import (
     AttackRecord,
     FindingRecord,
@@ -60,31 +60,6 @@ class RunCosts:
     attack_seconds: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Report:
-    """The results of a run at a report.
-
-    Attributes
-    ----------
-    time : float
-        Virtual time; all events up to it have been carried out, and none after it.
-    round : int
-    metrics : dict of str to float
-        The values in ``metrics.csv``, by name.
-    attacks, findings : list of dict
-        The rows in ``attacks.csv`` and ``findings.csv``.
-    last : bool
-        Whether this is the last report.
-    """
-
-    time: float
-    round: int
-    metrics: dict[str, float]
-    attacks: list[dict[str, Any]]
-    findings: list[dict[str, Any]]
-    last: bool
-
-
 def _add_times(earlier: Mapping[str, float], later: Mapping[str, float]) -> dict[str, float]:
     """Return the sum of times by part, in the order of the later process."""
     return {part: earlier.get(part, 0.0) + later.get(part, 0.0) for part in (*later, *earlier)}
@@ -104,7 +79,7 @@ class ActiveRun:
     ----------
     prepared : PreparedRun
     directory : RunDirectory
-    progress : Progress
+    options : RunOptions
     begin : ClockReadings
         The clock readings when work on the run began.
     stored : StoredVersions, optional
@@ -120,13 +95,13 @@ class ActiveRun:
         self,
         prepared: PreparedRun,
         directory: RunDirectory,
-        progress: Progress,
+        options: RunOptions,
         begin: ClockReadings,
         stored: StoredVersions | None = None,
     ) -> None:
         self.prepared = prepared
         self.directory = directory
-        self._progress = progress
+        self._progress = progress = options.progress
         self._begin = begin
         self._simulating = 0.0
         self._earlier = RunCosts()
@@ -156,7 +131,7 @@ class ActiveRun:
         self._utility_now: dict[str, float] = {}
         self.recording = EventRecorder(directory.log, prepared)
         self.parts = make_parts(
-            RunContext(prepared, directory, self.recording, self._utility, trains=stored is None)
+            RunContext(prepared, directory, self.recording, self._utility, options, trains=stored is None)
         )
         self._is_replayed = stored is not None
         self._versions = stored or keep_versions(prepared, directory.path)
@@ -359,6 +334,8 @@ class ActiveRun:
         with self._timed("log"):
             self._write_report(report, metrics, rows, findings, early=early)
         self.report = Report(tick.time, tick.round, dict(metrics), rows, findings, last)
+        for part in self.parts.values():
+            part.after_report(self.report)
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
         headline.update(list(report.utility.items())[:1])
         self._progress.tick(
@@ -369,7 +346,6 @@ class ActiveRun:
                 total_updates=self.prepared.counts.epochs,
                 seconds=seconds,
                 headline=headline,
-                figures=report_figures(metrics, rows),
             )
         )
         return last
@@ -523,8 +499,12 @@ class ActiveRun:
             summary |= found
         self.directory.write_summary(summary)
         self.directory.finish(status)
+        self.end_parts(status, summary)
+
+    def end_parts(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """End the parts; without a summary, because the run failed."""
         for part in self.parts.values():
-            part.after_summary(summary)
+            part.end(status, summary or {})
 
     def _recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, with the figures of its attack on uploads."""

@@ -28,9 +28,10 @@ from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import changed_since, load_data
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
-from gossiprec.emulation.run.execution import RunOptions, with_resources
+from gossiprec.emulation.run.execution import with_resources
 from gossiprec.emulation.run.kept_versions import stored_versions
 from gossiprec.emulation.run.live_run import LiveRun
+from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.runs import Run, run_files
 from gossiprec.runs.manifest import file_faults
 from gossiprec.scenario import Scenario, load_scenario

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
 from gossiprec.compute.shards import ShardContext
-from gossiprec.data.split import Split, data_identity
+from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
-from gossiprec.emulation.progress import ClockReadings, NullProgress, Progress, StopRequest, stop_on_signals
+from gossiprec.emulation.progress import ClockReadings, Progress, StopRequest, stop_on_signals
 from gossiprec.emulation.run.active_run import ActiveRun
-from gossiprec.emulation.run.tracker_dispatch import Chosen, run_trackers, tracker_factories
-from gossiprec.emulation.shards import MakeShardGroup
+from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoint_format import CheckpointStamp
 from gossiprec.runs.checkpoints import CheckpointFolder, read_checkpoint, read_stamp
@@ -27,91 +26,6 @@ from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import scenario_hash
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.registries import scenario_code_version
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of a run that change no result.
-
-    Attributes
-    ----------
-    progress : Progress
-        The receiver of messages about the run.
-    trackers : mapping of str to callable
-        The trackers that show curves during the run.
-    graceful_stop : bool
-        Whether the run ends at its next report after Ctrl-C or SIGTERM.
-    load_data : callable, optional
-        Loads the data in place of :func:`~gossiprec.emulation.assembly.data_loading.load_data`.
-    make_shard_group : callable, optional
-        Connects the shards of a divided run; None means Ray.
-    use_cached_kernels : bool
-        Whether a short run may use compiled kernels of earlier runs.
-    """
-
-    progress: Progress = field(default_factory=NullProgress)
-    trackers: Chosen = field(default_factory=dict)
-    graceful_stop: bool = False
-    load_data: Callable[[Scenario], Split] | None = None
-    make_shard_group: MakeShardGroup | None = None
-    use_cached_kernels: bool = False
-
-
-class RunKeywords(TypedDict, total=False):
-    """The keywords of :func:`gossiprec.simulate` and :func:`gossiprec.resume` that change no result.
-
-    Attributes
-    ----------
-    progress : Progress
-        Receives progress messages.
-    track : iterable of str
-        Trackers that show curves during the run, such as ``tensorboard``.
-    tracker_run_name : str
-        The run's name in trackers; the name of its directory by default.
-    graceful_stop : bool
-        End the run at its next report after Ctrl-C or SIGTERM, with a checkpoint; another signal ends it at once.
-    load_data : callable
-        Loads the data in place of :func:`gossiprec.emulation.assembly.data_loading.load_data`.
-    make_shard_group : callable
-        Connects the shards of a divided run; on Ray by default.
-    """
-
-    progress: Progress | None
-    track: Iterable[str]
-    tracker_run_name: str | None
-    graceful_stop: bool
-    load_data: Callable[[Scenario], Split] | None
-    make_shard_group: MakeShardGroup | None
-
-
-class SimulateKeywords(RunKeywords, total=False):
-    """The keywords of :func:`gossiprec.simulate` that change no result.
-
-    Attributes
-    ----------
-    use_cached_kernels : bool
-        As `kept_kernels` of :func:`gossiprec.emulation.prepare`.
-    """
-
-    use_cached_kernels: bool
-
-
-def make_run_options(
-    *,
-    progress: Progress | None = None,
-    track: Iterable[str] = (),
-    tracker_run_name: str | None = None,
-    **options: Any,
-) -> RunOptions:
-    """Return the options that keywords stand for (:class:`RunKeywords`).
-
-    Raises
-    ------
-    ScenarioError, ResourceError
-        If there is no such tracker, or a package that it needs is not installed.
-    """
-    trackers = tracker_factories(track, tracker_run_name)
-    return RunOptions(progress or NullProgress(), trackers, **options)
 
 
 def with_resources(scenario: Scenario, *, threads: int | None = None, shards: int | None = None) -> Scenario:
@@ -144,7 +58,7 @@ def finish_steps(steps: RunSteps) -> Run:
 
 
 def execute_run(
-    make: Callable[[Progress], ActiveRun],
+    make: Callable[[], ActiveRun],
     directory: RunDirectory,
     options: RunOptions,
     *,
@@ -156,7 +70,7 @@ def execute_run(
     Parameters
     ----------
     make : callable
-        Returns the run, given its progress.
+        Returns the run.
     directory : RunDirectory
     options : RunOptions
     stop : StopRequest, optional
@@ -174,13 +88,10 @@ def execute_run(
     Run
         Complete, or interrupted by Ctrl-C or on request.
     """
-    stop = stop or StopRequest()
+    stop, run = stop or StopRequest(), None
     try:
-        with (
-            run_trackers(options.trackers, options.progress, directory.path, resumed=after > 0) as progress,
-            stop_on_signals(progress, stop) if options.graceful_stop else nullcontext(),
-        ):
-            run = make(progress)
+        with stop_on_signals(options.progress, stop) if options.graceful_stop else nullcontext():
+            run = make()
             try:
                 for _ in run.execute(stop, after):
                     yield run
@@ -188,8 +99,9 @@ def execute_run(
             except KeyboardInterrupt:
                 status = "interrupted"
             run.close(status)
-            progress.status = status
     except BaseException:
+        if run is not None:
+            run.end_parts("failed")
         directory.finish("failed")
         raise
     return directory.ended or open_run(directory.path)
@@ -218,7 +130,7 @@ class ReopenedRun:
     code: str
     state: dict[str, Any]
 
-    def _restore(self, progress: Progress, begin: ClockReadings) -> ActiveRun:
+    def _restore(self, options: RunOptions, begin: ClockReadings) -> ActiveRun:
         """Return the run in the state of the checkpoint.
 
         Raises
@@ -226,7 +138,7 @@ class ReopenedRun:
         OtherRunError
             If it does not fit this run.
         """
-        run = ActiveRun(self.prepared, self.directory, progress, begin)
+        run = ActiveRun(self.prepared, self.directory, options, begin)
         try:
             run.restore(self.state)
         except _UNFIT as error:
@@ -253,7 +165,7 @@ class ReopenedRun:
         """
         return finish_steps(
             execute_run(
-                lambda progress: self._restore(progress, begin),
+                lambda: self._restore(options, begin),
                 self.directory,
                 options,
                 after=self.stamp.tick,

@@ -27,9 +27,9 @@ from gossiprec.emulation.run.derived_run import (
     temporary_runs,
     without_observers,
 )
-from gossiprec.emulation.run.execution import SimulateKeywords
 from gossiprec.emulation.run.hops import count_hops
 from gossiprec.emulation.run.live_run import LiveRun
+from gossiprec.emulation.run.run_options import SimulateKeywords
 from gossiprec.emulation.run.run_replay import check_same, log_difference
 from gossiprec.emulation.run.simulate import OnExists, simulate
 from gossiprec.measures.ranking import nanmean, top_items

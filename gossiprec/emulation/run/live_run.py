@@ -20,14 +20,10 @@ from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule
 from gossiprec.emulation.progress import StopRequest, read_clocks
-from gossiprec.emulation.run.active_run import ActiveRun, Report
-from gossiprec.emulation.run.execution import (
-    RunOptions,
-    RunSteps,
-    SimulateKeywords,
-    finish_steps,
-    make_run_options,
-)
+from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.emulation.run.execution import RunSteps, finish_steps
+from gossiprec.emulation.run.run_options import RunOptions, SimulateKeywords, make_run_options
+from gossiprec.emulation.run.run_part import Report
 from gossiprec.emulation.run.simulate import ScenarioSource, new_run, start_run
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs import Run, open_run

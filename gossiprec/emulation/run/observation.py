@@ -15,7 +15,8 @@ from gossiprec.base.errors import LogError, ScenarioError
 from gossiprec.base.text import format_value
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.run.derived_run import derive, from_versions
-from gossiprec.emulation.run.execution import make_run_options, with_resources
+from gossiprec.emulation.run.execution import with_resources
+from gossiprec.emulation.run.run_options import make_run_options
 from gossiprec.emulation.run.run_replay import check_same, complete_lines, log_difference
 from gossiprec.runs import Run, open_run, run_files
 from gossiprec.runs.manifest import identify_results, read_manifest, write_manifest

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gossiprec.emulation.assembly.prepare import PreparedRun
     from gossiprec.emulation.run.event_recorder import EventRecorder
+    from gossiprec.emulation.run.run_options import RunOptions
     from gossiprec.emulation.scoring.utility import UtilityEvaluator
     from gossiprec.runs import RunDirectory
     from gossiprec.scenario import Scenario
@@ -36,6 +37,7 @@ class RunContext:
     recording : EventRecorder
     utility : UtilityEvaluator
         Also has the values of single users and the lists of the last report.
+    options : RunOptions
     trains : bool
         Whether models are trained; otherwise all come from versions that another run has stored.
     """
@@ -44,12 +46,38 @@ class RunContext:
     directory: RunDirectory
     recording: EventRecorder
     utility: UtilityEvaluator
+    options: RunOptions
     trains: bool
 
     @property
     def scenario(self) -> Scenario:
         """The scenario of the run."""
         return self.prepared.scenario
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of a run at a report.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time; all events up to it have been carried out, and none after it.
+    round : int
+    metrics : dict of str to float
+        The values in ``metrics.csv``, by name.
+    attacks, findings : list of dict
+        The rows in ``attacks.csv`` and ``findings.csv``.
+    last : bool
+        Whether this is the last report.
+    """
+
+    time: float
+    round: int
+    metrics: dict[str, float]
+    attacks: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+    last: bool
 
 
 @dataclass
@@ -93,6 +121,15 @@ class RunPart(Stateful):
     """
 
     @classmethod
+    def check_options(cls, options: RunOptions) -> None:
+        """Refuse options of a run that the part cannot follow, before data are loaded.
+
+        Raises
+        ------
+        ScenarioError, ResourceError
+        """
+
+    @classmethod
     def make(cls, run: RunContext) -> Self | None:
         """Return the part of a run, or None if the run does not have it."""
         raise NotImplementedError
@@ -120,6 +157,9 @@ class RunPart(Stateful):
         """Return the rows of a report for the event log, by kind of event."""
         return ()
 
+    def after_report(self, report: Report) -> None:
+        """Take a report into account when all its results are written."""
+
     def summary(self) -> Mapping[str, Any]:
         """Return sections of the summary; a section ``utility`` is added to the utility of the last report."""
         return {}
@@ -127,8 +167,8 @@ class RunPart(Stateful):
     def close(self, directory: RunDirectory) -> None:
         """Write the final files of the part, before the summary."""
 
-    def after_summary(self, summary: Mapping[str, Any]) -> None:
-        """Take the end of the run into account, after its summary is written."""
+    def end(self, status: str, summary: Mapping[str, Any]) -> None:
+        """Take the end of the run into account, with its summary, which is empty if the run failed."""
 
 
 RUN_PARTS: Registry[type[RunPart]] = Registry("run part", "gossiprec.emulation.run_parts")

@@ -30,18 +30,15 @@ from gossiprec.emulation.progress import (
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
     NoCheckpointError,
-    RunKeywords,
-    RunOptions,
     RunSteps,
-    SimulateKeywords,
     check_manifest,
     execute_run,
     finish_steps,
-    make_run_options,
     reopen_run,
     with_resources,
 )
 from gossiprec.emulation.run.kept_versions import check_versions
+from gossiprec.emulation.run.run_options import RunKeywords, RunOptions, SimulateKeywords, make_run_options
 from gossiprec.emulation.shards import ShardGroup
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder
@@ -263,7 +260,7 @@ def start_run(
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
         return (
             yield from execute_run(
-                lambda progress: ActiveRun(prepared, directory, progress, begin, stored),
+                lambda: ActiveRun(prepared, directory, options, begin, stored),
                 directory,
                 options,
                 stop=stop,

@@ -27,13 +27,15 @@ class RunSpeed(RunPart):
         """Return the speed, unless models are read in place of training."""
         return cls(run.prepared) if run.trains else None
 
-    def after_summary(self, summary: Mapping[str, Any]) -> None:
+    def end(self, status: str, summary: Mapping[str, Any]) -> None:
         """Record the speed of a complete run."""
+        if status != "complete":
+            return
         prepared, parts = self._prepared, summary["seconds"]
         mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())
         samples = prepared.mode.samples_per_epoch(mean, prepared.protocol.n_users)
         work = training_work(prepared.model, prepared.layout, epochs=summary["node_updates"], samples=samples)
         seconds = summary["wall_seconds"] - sum(parts.get(part, 0.0) for part in ("load", "compile", "setup"))
-        if summary["status"] == "complete" and work > 0 and seconds > 0:
+        if work > 0 and seconds > 0:
             kind = run_kind(prepared.scenario, prepared.executor.name)
             record_timing(kind, RunTiming(work, seconds, prepared.threads.size))
