@@ -22,7 +22,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.data import DATASETS
 from gossiprec.data.loading import validate_dataset_options
 from gossiprec.emulation import prepare
-from gossiprec.emulation.scoring.attack_scores import AttackRecord
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from gossiprec.measures.attack_accuracy import accuracies, guess_top_victims
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.runs import Run
@@ -93,7 +93,7 @@ def shuffled(data: str, seed: int) -> None:
     users = np.repeat(np.arange(split.n_users), split.train.sizes[order])
     items = np.concatenate([split.train[user] for user in order.tolist()]).astype(np.int64)
     dealt = replace(split, train=Ragged.sets_from_pairs(users, items, split.n_users))
-    truth, other = AttackRecord(split, 50), AttackRecord(dealt, 50)
+    truth, other = RankingScores(split, 50), RankingScores(dealt, 50)
     for tick in prepared.schedule.play(prepared.tape_runner().run_segment):
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         right = truth.score(rankings, time=tick.time, round=tick.round)

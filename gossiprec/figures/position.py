@@ -33,9 +33,8 @@ from gossiprec.figures.attack_selection import (
 )
 from gossiprec.figures.figure_files import Cell, write_figure
 from gossiprec.figures.node_values import ByNode, group_by_position, values_by_node
-from gossiprec.measures.selectors import FILTERS
+from gossiprec.measures.selectors import FILTERS, attack_key
 from gossiprec.runs import Run
-from gossiprec.runs.run_tables import attack_key
 
 QUANTITIES = {
     "accuracy": "accuracy as an adversary (%)",

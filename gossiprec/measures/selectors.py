@@ -226,3 +226,14 @@ def _value(key: str, value: str, inside: str) -> Any:
         return _KINDS.get(key, str)(value)
     except ValueError:
         raise ValueError(f"found {value!r} for {key} in [{inside}], must be a number") from None
+
+
+_FORMS = {"observer": "{}", "relevance": "{}", "momentum": "b{:g}", "community_size": "k{}"}
+
+
+def attack_key(**labels: Any) -> str:
+    """Return the key of an attack's results, built from its labels, such as ``single/ndcg/b0.99/k50``.
+
+    Labels other than observer, relevance, momentum and community size are spelled out: ``coordinator/depth=3``.
+    """
+    return "/".join(_FORMS.get(name, f"{name}={{}}").format(value) for name, value in labels.items())

@@ -346,17 +346,6 @@ Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _NODES = "/nodes"
 
 
-_FORMS = {"observer": "{}", "relevance": "{}", "momentum": "b{:g}", "community_size": "k{}"}
-
-
-def attack_key(**labels: Any) -> str:
-    """Return the key of an attack's results, built from its labels, such as ``single/ndcg/b0.99/k50``.
-
-    Labels other than observer, relevance, momentum and community size are spelled out: ``coordinator/depth=3``.
-    """
-    return "/".join(_FORMS.get(name, f"{name}={{}}").format(value) for name, value in labels.items())
-
-
 def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
     """Write, per attack key, the array ``<key>`` of accuracies (fractions) and ``<key>/nodes`` of node ids.
 

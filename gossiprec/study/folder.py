@@ -18,7 +18,7 @@ from gossiprec.base.arrays import Bools
 from gossiprec.base.errors import GossipRecError, LogError
 from gossiprec.base.plain_text import dump_yaml
 from gossiprec.emulation.assembly.data_loading import changed_since
-from gossiprec.measures.selectors import FILTERS
+from gossiprec.measures.selectors import FILTERS, attack_key
 from gossiprec.runs import Run, open_run
 from gossiprec.runs.lock import LOCK, MARKER, exclusive_writer, process_identity
 from gossiprec.runs.manifest import DIGEST, STUDY_MARK, manifest_fault, read_study_mark, utc_now
@@ -30,7 +30,7 @@ from gossiprec.runs.run_files import (
     replace_file,
     wrap_write_errors,
 )
-from gossiprec.runs.run_tables import attack_key, parquet_schema
+from gossiprec.runs.run_tables import parquet_schema
 from gossiprec.runs.search_record import SEARCH
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.registries import scenario_code_version

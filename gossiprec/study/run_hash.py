@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.options import Options
-from gossiprec.runs.run_tables import attack_key
+from gossiprec.measures.selectors import attack_key
 from gossiprec.scenario.definition import RegisteredChoice, Scenario
 from gossiprec.scenario.registries import scenario_plugins
 

@@ -22,6 +22,7 @@ from gossiprec.measures.selectors import (
     FILTERS,
     OF_ATTACKS,
     MeasureSelector,
+    attack_key,
     is_of_group,
     read_measure,
     read_metric,
@@ -32,7 +33,7 @@ from gossiprec.rules import ReportsFindings
 from gossiprec.rules.aggregators import AGGREGATORS
 from gossiprec.rules.servers import SERVERS
 from gossiprec.runs.run_files import open_replacement, replace_file
-from gossiprec.runs.run_tables import attack_key, labels_to_json, safe_cell, safe_rows
+from gossiprec.runs.run_tables import labels_to_json, safe_cell, safe_rows
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
 from gossiprec.study.run_hash import scenario_table_keys

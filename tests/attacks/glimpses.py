@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena
 from gossiprec.emulation.assembly.attack_hook import AttackHook
+from gossiprec.emulation.scoring.judges import membership_table
+from gossiprec.emulation.scoring.membership_guesses import MembershipJudge
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed
 from tests.compute.worlds import SGD_MOVES, make_executor, make_model, split_of
@@ -55,6 +58,12 @@ class Observed(AttackWorld):
     def own(self) -> np.ndarray:
         """The nodes' present models, in the order of their ids."""
         return self.executor.work.arena.rows
+
+
+def guess_rates(train, n_items, guesses):
+    """Return the rates of guesses at training items, one row for each threshold."""
+    truth = SimpleNamespace(is_member=membership_table(train, n_items))
+    return MembershipJudge(truth, None).rows(guesses)
 
 
 def make_world(*, seed=0, **others) -> Observed:

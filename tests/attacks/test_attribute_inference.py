@@ -16,7 +16,9 @@ from gossiprec.data.features import label_column
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.user_groups import AttributeKnowledge, user_classes
-from gossiprec.emulation.scoring.attribute_scores import AttributeRecord, auc_interval, macro_auc
+from gossiprec.emulation.scoring.attribute_scores import AttributeJudge, auc_interval, macro_auc
+from gossiprec.emulation.scoring.judges import Truth
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from gossiprec.scenario import load_scenario
 from tests.emulation.test_attack_record import N, drawn_split
 from tests.emulation.tiny_runs import tiny
@@ -108,7 +110,10 @@ def results(probabilities_of, split):
         known, victims, probabilities_of(codes[victims]), lambda a, b, c, n: np.full((len(c), n), 1 / n),
         {"observer": "hub"}, np.zeros(len(victims), np.int64),
     )  # fmt: skip
-    return {finding.measure: finding.value for finding in AttributeRecord(split).findings(found)}
+    return {
+        finding.measure: finding.value
+        for finding in AttributeJudge(Truth(split), RankingScores(split)).findings(found)
+    }
 
 
 def test_an_attack_that_knows_everything_and_one_that_knows_nothing():

@@ -9,18 +9,15 @@ from pydantic import ValidationError
 from gossiprec.adversaries.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.attack_scores import (
-    AttackRecord,
-    FindingRecord,
-    MembershipRecord,
-    membership_metric_rows,
-)
+from gossiprec.emulation.scoring.attack_results import AttackResults, membership_metric_rows
+from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.numerics.relevance import MEMBERS, count_members, entropy, get_rule, rule_code
 from tests.attacks.glimpses import (
     N_USERS,
     Receptions,
     all_forms,
     closed_form,
+    guess_rates,
     make_world,
     predicted,
     show,
@@ -106,7 +103,7 @@ def test_rates_are_those_of_all_pairs_of_a_victim_and_an_adversarys_item(form, h
     shown = list(pool.attack.guesses())
     assert [guess.momentum for guess in shown] == list(BETAS)
     for guesses in shown:
-        rows = MembershipRecord(world.targets, layout.n_items).score(guesses)
+        rows = guess_rates(world.targets, layout.n_items, guesses)
         for row, rho in zip(rows, THRESHOLDS, strict=True):
             table = np.zeros((2, 2), int)  # guessed, true
             for adversary in (0, 1):
@@ -147,11 +144,11 @@ def test_rates_of_a_hand_worked_example():
         hidden=np.zeros(0, np.int64),
         hidden_entropies=lambda a: np.zeros((0, 3), np.float32),
     )
-    high, low = MembershipRecord(train, 4).score(guesses)
+    high, low = guess_rates(train, 4, guesses)
     assert (high["accuracy"], high["precision"], high["recall"]) == (3 / 6, 2 / 4, 2 / 3)
     assert (low["accuracy"], low["precision"], low["recall"]) == (3 / 6, None, 0.0)
     split = Split("drawn", 3, 4, train, train, train)
-    findings = FindingRecord(split, AttackRecord(split)).note([("entropy-mia", guesses)], time=1.0, round=1)
+    findings = AttackResults(Truth(split)).note([("entropy-mia", guesses)], time=1.0, round=1)
     assert [row["labels"]["relevance"] for row in findings] == 3 * ["mia-0.5"] + 3 * ["mia-0.01"]
     assert dict(membership_metric_rows(findings)) == {
         "mia_accuracy[coordinator,b0.99,0.5]": 3 / 6,
@@ -177,7 +174,7 @@ def test_a_coordinator_may_guess_itself():
         victims=np.array([1, 2]),
         entropies=np.array([[0.1, 0.2, 0.9, 0.1], [0.1, 0.9, 0.1, 0.1]], np.float32),
     )
-    (row,) = MembershipRecord(train, 4).score(guesses)
+    (row,) = guess_rates(train, 4, guesses)
     assert (row["accuracy"], row["precision"], row["recall"]) == (4 / 8, 3 / 6, 3 / 4)
 
 

@@ -13,7 +13,8 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import purpose_id, uniforms
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord
+from gossiprec.emulation.scoring.attack_results import AttackResults
+from gossiprec.emulation.scoring.judges import Truth
 from tests.emulation.test_attack_record import drawn_split
 from tests.emulation.tiny_runs import tiny
 
@@ -191,7 +192,7 @@ def scored(split, scores_of, victims, seed=0):
     found = ItemScores(
         owners[own], pairs.values[own], scores_of(truth), {"observer": "hub"}, 5, are_candidates=True
     )
-    rows = FindingRecord(split, AttackRecord(split), seed=seed).note([("own", found)], time=1.0, round=1)
+    rows = AttackResults(Truth(split, seed=seed)).note([("own", found)], time=1.0, round=1)
     curve = {row["labels"]["fpr"]: row["value"] for row in rows if row["measure"] == "item_roc"}
     found_rows = {row["measure"]: row["value"] for row in rows if row["measure"] != "item_roc"}
     return found_rows, curve, (found.victims, found.items)

@@ -14,7 +14,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Transitions
 from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.emulation.scoring.item_scores import check_item_sets, move_set_findings
+from gossiprec.emulation.scoring.item_sets import check_item_sets, move_set_findings
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import CITY
 from tests.emulation.ended_early import ended_early, outcome

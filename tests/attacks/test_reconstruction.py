@@ -7,7 +7,7 @@ from gossiprec.adversaries.attacks import ItemSets
 from gossiprec.adversaries.attacks.reconstruction import likely_items
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.item_scores import check_item_sets, item_set_findings
+from gossiprec.emulation.scoring.item_sets import check_item_sets, item_set_findings
 from tests.emulation.tiny_runs import tiny
 
 

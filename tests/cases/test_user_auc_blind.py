@@ -6,8 +6,9 @@ import pytest
 from gossiprec.adversaries.attacks import ItemScores
 from gossiprec.adversaries.attacks.candidates import draw_candidates, membership_of
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord
+from gossiprec.emulation.scoring.attack_results import AttackResults
 from gossiprec.emulation.scoring.item_scores import other_users, scores_of_sets
+from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 from tests.slow import slow_except_first
@@ -58,7 +59,7 @@ class Blind:
         )
 
     def findings(self, score):
-        record = FindingRecord(self.split, AttackRecord(self.split))
+        record = AttackResults(Truth(self.split))
         rows = record.note([("blind", self.scores(score))], time=1.0, round=1)
         return {row["measure"]: row["value"] for row in rows if row["measure"] != "item_roc"}
 

@@ -10,7 +10,7 @@ from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.errors import PluginError
 from gossiprec.base.options import Options
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring import attack_scores
+from gossiprec.emulation.scoring import ranking_scores
 from gossiprec.measures.attack_accuracy import accuracies, guess_top_victims
 from gossiprec.measures.communities import Communities
 from gossiprec.testing import check_attack, check_ties, temporarily_registered
@@ -111,7 +111,7 @@ def test_an_attack_that_is_credited_for_the_order_of_ids_is_caught(monkeypatch):
         patch.setattr(Communities, "nearest", of_ids)
         with pytest.raises(AssertionError, match=r"cda \(federated, fused\) finds .* a guess finds 0\.273"):
             check_ties("cda", coordinator)
-    monkeypatch.setattr(attack_scores, "accuracies", by_ids)
+    monkeypatch.setattr(ranking_scores, "accuracies", by_ids)
     check_ties("cda", coordinator)  # whoever is guessed is as good as any other
     with pytest.raises(AssertionError, match="although all scores tie; a guess finds"):
         check_ties("cda", coordinator, knows_nothing=NOTHING)

@@ -8,7 +8,8 @@ from gossiprec.adversaries.attacks.attributes import AttributeScores, LogisticCl
 from gossiprec.adversaries.attacks.candidates import draw_candidates, membership_of
 from gossiprec.emulation.assembly.data_loading import load_data
 from gossiprec.emulation.assembly.user_groups import AttributeKnowledge
-from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord
+from gossiprec.emulation.scoring.attack_results import AttackResults
+from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.scenario import load_scenario
 from tests.attacks.test_attribute_inference import SHARED
 from tests.emulation.tiny_runs import tiny
@@ -39,7 +40,7 @@ def split(request):
 
 
 def findings(split, found):
-    rows = FindingRecord(split, AttackRecord(split)).note([("blind", found)], time=1.0, round=1)
+    rows = AttackResults(Truth(split)).note([("blind", found)], time=1.0, round=1)
     return {row["measure"]: row["value"] for row in rows if row["measure"] != "item_roc"}
 
 

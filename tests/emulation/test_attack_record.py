@@ -11,8 +11,8 @@ from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.attack_scores import AttackRecord
-from gossiprec.runs.run_tables import attack_key
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
+from gossiprec.measures.selectors import attack_key
 from tests.chances import chances, expected_accuracy
 
 N, N_ITEMS, SIZES = 13, 30, (2, 5)
@@ -64,7 +64,7 @@ def naive_bound(split, ranking, size):
 @pytest.mark.parametrize("adversaries", [range(N), [3, 8, 11]])
 def test_a_row_is_what_the_definitions_say(adversaries, threads):
     split, now = drawn_split(), ranking(1, adversaries)
-    rows = AttackRecord(split, SIZES, threads=threads).score([now], time=2.5, round=2)
+    rows = RankingScores(split, SIZES, threads=threads).score([now], time=2.5, round=2)
     assert [row["community_size"] for row in rows] == list(SIZES)
     for row, size in zip(rows, SIZES, strict=True):
         shares = naive_accuracies(split, now, size)
@@ -86,7 +86,7 @@ def test_a_row_is_what_the_definitions_say(adversaries, threads):
 
 def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_last():
     split, rounds = drawn_split(), [ranking(seed) for seed in (3, 4, 5, 6) * 2]  # the best round comes twice
-    record = AttackRecord(split, SIZES)
+    record = RankingScores(split, SIZES)
     for number, now in enumerate(rounds):
         record.score([now], time=float(number), round=number)
     for place, size in enumerate(SIZES):
@@ -115,9 +115,9 @@ def test_a_round_that_is_better_by_a_rounding_error_is_not_the_best():
         now = ranking(seed)
         for order in (np.arange(N), np.random.default_rng(seed).permutation(N)):
             turned = replace(now, adversaries=now.adversaries[order], scores=now.scores[order])
-            best.append(AttackRecord(split, SIZES).score([turned], time=0.0, round=0)[0]["aac"])
+            best.append(RankingScores(split, SIZES).score([turned], time=0.0, round=0)[0]["aac"])
             if len(best) % 2 == 0 and best[-2] < best[-1]:
-                record = AttackRecord(split, SIZES[:1])
+                record = RankingScores(split, SIZES[:1])
                 for number, each in enumerate((now, turned)):
                     record.score([replace(each, community_sizes=SIZES[:1])], time=0.0, round=number)
                 assert record.summary()[0]["at_round"] == 0
@@ -143,13 +143,13 @@ def test_rankings_of_users_that_do_not_exist_or_come_twice_are_refused():
     ):
         broken = replace(ranking(1, [3]), **changes)
         with pytest.raises(PluginError, match=words):
-            AttackRecord(drawn_split(), SIZES).score([broken], time=1.0, round=1)
+            RankingScores(drawn_split(), SIZES).score([broken], time=1.0, round=1)
 
 
 def at_best_rounds():
     """Yield the split, the record of four rounds, and for each community size the attack's key and its best round."""
     split, rounds = drawn_split(), [ranking(seed, [1, 3, 8, 11]) for seed in (3, 4, 5, 6)]
-    record = AttackRecord(split, SIZES)
+    record = RankingScores(split, SIZES)
     for number, now in enumerate(rounds):
         record.score([now], time=float(number), round=number)
     for size in SIZES:
@@ -160,7 +160,7 @@ def at_best_rounds():
 
 def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_round():
     for split, record, size, key, best in at_best_rounds():
-        exposure = record.exposures()[key]
+        (exposure,) = (values for name, _, values in record.values_per_node() if name == f"found[{key}]")
         for user in range(N):
             interested = [community(split, a, size).get(user, 0) for a in best.adversaries.tolist()]
             found = [found_by(scores, size).get(user, 0) for scores in best.scores]
@@ -202,14 +202,14 @@ def test_an_attack_that_scores_all_alike_finds_what_guessing_finds():
     equal = np.ones((N, N), np.float32)
     np.fill_diagonal(equal, np.nan)
     now = Ranking("single", "ndcg", 0.9, SIZES, np.arange(N), equal)
-    for row, size in zip(AttackRecord(split, SIZES).score([now], time=1.0, round=1), SIZES, strict=True):
+    for row, size in zip(RankingScores(split, SIZES).score([now], time=1.0, round=1), SIZES, strict=True):
         assert row["aac"] == row["best10_min"] == pytest.approx(size / (N - 1))
         assert row["upper_bound"] == pytest.approx(1.0)
 
 
 def test_attacks_are_kept_apart():
     split = drawn_split()
-    record = AttackRecord(split, SIZES)
+    record = RankingScores(split, SIZES)
     record.score([ranking(1), ranking(2, [3, 8], "coalition-20%")], time=1.0, round=1)
 
     assert len(record.summary()) == len(record.adversaries()) == 4
@@ -217,12 +217,12 @@ def test_attacks_are_kept_apart():
 
 
 def test_two_observers_of_one_name_are_refused():
-    record = AttackRecord(drawn_split(), SIZES)
+    record = RankingScores(drawn_split(), SIZES)
     with pytest.raises(ScenarioError, match=r"two entries have the same key single.*; change the fraction"):
         record.score([ranking(1), ranking(2)], time=1.0, round=1)
 
 
 def test_a_run_without_attacks_has_nothing_to_say():
-    record = AttackRecord(drawn_split())
+    record = RankingScores(drawn_split())
     assert record.score([], time=1.0, round=1) == record.summary() == []
     assert record.adversaries() == {}

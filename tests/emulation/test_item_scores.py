@@ -13,8 +13,9 @@ from gossiprec.base.options import Options
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.summary_text import finding_tables
 from gossiprec.emulation import simulate
-from gossiprec.emulation.scoring.attack_scores import AttackRecord, FindingRecord
+from gossiprec.emulation.scoring.attack_results import AttackResults
 from gossiprec.emulation.scoring.item_scores import check_item_scores
+from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.figures import curves
 from gossiprec.measures.selectors import FILTERS, MeasureSelector
 from gossiprec.study.study_table import extract_rows
@@ -26,7 +27,7 @@ MIA = {"name": "entropy-mia", "community_size": 3, "threshold": 0.4, "item_score
 
 
 def results(found, split):
-    record = FindingRecord(split, AttackRecord(split))
+    record = AttackResults(Truth(split))
     rows = record.note([("scoring", found)], time=1.0, round=1)
     return {row["measure"]: row["value"] for row in rows}, record
 

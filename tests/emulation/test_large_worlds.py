@@ -13,8 +13,8 @@ from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.progress import read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.scoring import utility
-from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from gossiprec.emulation.scoring.metric_inputs import draw_candidates
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from gossiprec.measures import attack_accuracy, communities
 from gossiprec.measures.communities import Communities, jaccard_communities, jaccard_communities_by_size
 from gossiprec.network.graphs import centrality
@@ -59,7 +59,7 @@ def test_a_run_looks_for_the_communities_of_its_adversaries_alone(tmp_path, monk
         asked.append(users.tolist())
         return jaccard_communities_by_size(sets, users, **options)
 
-    monkeypatch.setattr("gossiprec.emulation.scoring.attack_scores.jaccard_communities_by_size", noted)
+    monkeypatch.setattr("gossiprec.emulation.scoring.ranking_scores.jaccard_communities_by_size", noted)
     observers = [{**SINGLE, "nodes": [1, 4]}, {**SINGLE, "who": "coalition", "members": [4, 9]}]
     simulate(tiny(observers=observers), out=tmp_path / "run")
     assert asked == [[1, 4, 9]]
@@ -98,10 +98,10 @@ def test_candidates_of_a_user_do_not_depend_on_others():
 
 def test_adversaries_who_come_later_have_their_communities_too():
     split = drawn_split()
-    record = AttackRecord(split, 5)
+    record = RankingScores(split, 5)
     record.find_communities(np.array([8, 2]))
     row = record.score([ranking(1)], time=0.0, round=0)[1]
-    assert row == AttackRecord(split, 5).score([ranking(1)], time=0.0, round=0)[1]
+    assert row == RankingScores(split, 5).score([ranking(1)], time=0.0, round=0)[1]
     assert record.score([ranking(1)], time=0.0, round=0)[1] == row
 
 

@@ -6,7 +6,7 @@ import pytest
 from gossiprec.adversaries.attacks import Ranking
 from gossiprec.base.ragged import Ragged
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.attack_scores import AttackRecord
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 GROUPS, MEMBERS, TASTES = 4, 7, 20
@@ -48,7 +48,7 @@ def met(request, tmp_path_factory):
 
 
 def accuracy(split, ranking):
-    row = AttackRecord(split, K).score([ranking], time=0.0, round=0)[0]
+    row = RankingScores(split, K).score([ranking], time=0.0, round=0)[0]
     assert row["random_bound"] == K / N
     return row["aac"]
 

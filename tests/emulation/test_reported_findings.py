@@ -14,14 +14,12 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.cli.summary_text import finding_table
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run.run_replay import replay
-from gossiprec.emulation.scoring.attack_scores import (
-    AttackRecord,
-    FindingRecord,
-    MembershipRecord,
-    membership_metric_rows,
-)
+from gossiprec.emulation.scoring.attack_results import AttackResults, membership_metric_rows
+from gossiprec.emulation.scoring.judges import Truth
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from gossiprec.measures.selectors import FILTERS, MeasureSelector
 from gossiprec.study.study_table import extract_rows
+from tests.attacks.glimpses import guess_rates
 from tests.emulation.counting_attack import Counting
 from tests.emulation.ended_early import often
 from tests.emulation.guessing_attack import Guessing
@@ -114,23 +112,23 @@ def test_rates_of_guesses_take_the_same_path(tmp_path):
 
 
 def test_the_summary_keeps_guesses_of_the_best_round_and_other_findings_of_the_last():
-    rankings = AttackRecord(drawn_split())
-    record = FindingRecord(drawn_split(), rankings)
+    record = AttackResults(Truth(drawn_split()))
     for round_, value in ((1, 0.9), (2, 0.1)):
         rows = record.note(
             [("counting", Finding("heard", {"least": 3}, value))], time=float(round_), round=round_
         )
         assert [row["value"] for row in rows] == [value]
     assert [(row["round"], row["value"]) for row in record.summary()["findings"]] == [(2, 0.1)]
-    other = FindingRecord(drawn_split(), rankings)
+    other = AttackResults(Truth(drawn_split()))
     other.restore(record.state())
     assert other.summary() == record.summary()
 
 
-class BestIn:
-    """Stands for a record whose rankings were best in one round."""
+class BestIn(RankingScores):
+    """Stands for rankings that were best in one round."""
 
-    def __init__(self, round_):
+    def __init__(self, split, round_):
+        super().__init__(split)
         self._round = round_
 
     def best_round(self, labels):
@@ -139,7 +137,8 @@ class BestIn:
 
 def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_was_best():
     split, values = drawn_split(), {}
-    record = FindingRecord(split, BestIn(2))
+    record = AttackResults(Truth(split))
+    record._rankings = BestIn(split, 2)
     for round_, entropies in ((1, 0.9), (2, 0.1), (3, 0.9)):  # nothing is taken for a member, or everything
         guesses = MembershipGuesses(
             observer="coordinator", momentum=0.9, thresholds=(0.5,), adversaries=np.array([0]),
@@ -156,7 +155,7 @@ def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_
 
 
 def test_findings_that_cannot_be_told_apart_are_refused():
-    record = FindingRecord(drawn_split(), AttackRecord(drawn_split()))
+    record = AttackResults(Truth(drawn_split()))
     one = ("counting", Finding("heard", {"least": 3}, 0.5))
     other = ("counting", Finding("heard", {"least": 4}, 0.5))
     record.note([one, other, ("another", one[1])], time=1.0, round=1)
@@ -228,7 +227,7 @@ def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
         for place, item in enumerate(items.tolist())
         if victim != adversaries[a]
     ]
-    [row] = MembershipRecord(train, n_items).score(guesses)
+    [row] = guess_rates(train, n_items, guesses)
     guessed, members = (sum(pair[k] for pair in pairs) for k in (0, 1))
     right = sum(guess and member for guess, member in pairs)
     assert row["accuracy"] == np.mean([guess == member for guess, member in pairs])
@@ -267,7 +266,7 @@ def test_guesses_at_what_does_not_exist_are_refused():
         }  # fmt: skip
         guesses = MembershipGuesses(**{**whole, **changes})
         with pytest.raises(ScenarioError, match=words):
-            MembershipRecord(split.train, split.n_items).score(guesses)
+            guess_rates(split.train, split.n_items, guesses)
 
 
 def test_a_finding_that_an_attack_calls_a_rate_itself_is_no_metric():

@@ -173,6 +173,7 @@ def test_attacks_have_the_accuracy_and_exposure_of_each_group(done):
         if "sex" in row["labels"]
     }
     assert set(found) == {(m, s) for m in ("group_aac", "group_exposure") for s in "fm"}
+    assert {row["attack"] for row in run.summary["findings"]} == {"cda"}
     ((nodes, accuracies),) = read_adversaries(run.path).values()
     for sex in "fm":
         own = accuracies[[SEXES[node] == sex for node in nodes.tolist()]]

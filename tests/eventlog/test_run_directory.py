@@ -14,12 +14,12 @@ from small_logs import SIZES, WAKES, file_size_limit, same
 from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.machine import processor_name
 from gossiprec.base.portable import describe_target
+from gossiprec.measures.selectors import attack_key
 from gossiprec.runs import run_files
 from gossiprec.runs.manifest import git_commit
 from gossiprec.runs.run import open_run
 from gossiprec.runs.run_directory import RunDirectory
 from gossiprec.runs.run_files import FILES, open_replacement, replace_file
-from gossiprec.runs.run_tables import attack_key
 from gossiprec.version import __version__
 
 SCENARIO = {"name": "tiny", "seed": 7, "model": {"name": "gmf", "init_std": 1e-05}, "policies": [], "b": True}

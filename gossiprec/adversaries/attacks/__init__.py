@@ -84,6 +84,7 @@ class ItemSets:
         For moves: the item before each of `items`.
     """
 
+    judge: ClassVar[str] = "item-sets"
     victims: I64
     offsets: I64
     items: I32
@@ -114,6 +115,7 @@ class ItemScores:
         victims, the AUC of each victim and that of popularity are then reported too.
     """
 
+    judge: ClassVar[str] = "item-scores"
     victims: I64
     items: I32
     scores: F32 | F64
@@ -351,6 +353,7 @@ class MembershipGuesses:
         Adversary's index -> entropies of its items by the hidden victims' models, shape (n_hidden, n_asked).
     """
 
+    judge: ClassVar[str] = "membership-guesses"
     observer: str
     momentum: float
     thresholds: tuple[float, ...]
@@ -361,6 +364,19 @@ class MembershipGuesses:
     entropies: F32
     hidden: I64 = field(default_factory=_no_nodes)
     hidden_entropies: Callable[[int], F32] = _no_entropies
+
+
+class UploadGuesses:
+    """Guesses from what clients upload other than updates.
+
+    Attributes
+    ----------
+    section : str
+        The section of the summary that gets the figures, under the key ``leaks``.
+    """
+
+    judge: ClassVar[str] = "upload-leakage"
+    section: ClassVar[str]
 
 
 class Attack(ABC):
@@ -525,5 +541,11 @@ class Attack(ABC):
         """Return the attack's other findings at the report at time `now`, if any: numbers with labels."""
         return ()
 
+    def upload_guesses(self) -> UploadGuesses | None:
+        """Return guesses from uploads other than updates, which are judged once, at the end of the run, if any."""
+        return None
+
 
 ATTACKS: Registry[type[Attack]] = Registry("attack", __name__, group="attacks")
+UPLOAD_ATTACKS: Registry[type[Attack]] = Registry("attack on uploads", f"{__name__}.uploads")
+"""Attacks of the coordinator that a recommender requests, in one file that only their runs load."""

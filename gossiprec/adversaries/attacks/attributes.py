@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -72,6 +73,7 @@ class AttributeScores:
         The node or group that infers each row; results are means over them.
     """
 
+    judge: ClassVar[str] = "attribute-scores"
     known: KnownAttribute
     victims: I64
     probabilities: F64

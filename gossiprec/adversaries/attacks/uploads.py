@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import Attack, AttackContext
+from gossiprec.adversaries.attacks import UPLOAD_ATTACKS, Attack, AttackContext, UploadGuesses
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.ragged import Ragged
-from gossiprec.base.registry import Registry
 from gossiprec.base.rng import generator
 from gossiprec.federated.pdc_frs.contribution import ReleasedSets
 from gossiprec.federated.user_vectors import (
@@ -40,16 +39,9 @@ class UploadAttackOptions(Options):
 
 
 class UploadAttack(Attack):
-    """An attack on uploads: its guesses are joined with the truth once, at the end of the run.
-
-    Attributes
-    ----------
-    section : str
-        The section of the summary that gets the figures, under the key ``leaks``.
-    """
+    """An attack on uploads: its guesses are joined with the truth once, at the end of the run."""
 
     Options: ClassVar[type[Options]] = UploadAttackOptions
-    section: ClassVar[str]
 
     @property
     def nodes(self) -> I64:
@@ -57,13 +49,8 @@ class UploadAttack(Attack):
         return np.array([self.context.coordinator])
 
     @abstractmethod
-    def upload_guesses(self) -> Any:
-        """Return the guesses, without the truth: the argument of the attack's scoring function."""
-
-
-UPLOAD_ATTACKS: Registry[type[UploadAttack]] = Registry("attack on uploads", __name__)
-
-__all__ = ["UPLOAD_ATTACKS", "UploadAttack", "UploadAttackOptions"]
+    def upload_guesses(self) -> UploadGuesses:
+        """Return the guesses, without the truth."""
 
 
 BATCH_USERS = 512
@@ -94,7 +81,7 @@ class VictimBlock:
 
 
 @dataclass(frozen=True)
-class ContributionGuesses:
+class ContributionGuesses(UploadGuesses):
     """The coordinator's guesses from contributed sets and from its auxiliary model.
 
     Attributes
@@ -111,6 +98,7 @@ class ContributionGuesses:
         Yields the users block by block, as the auxiliary model scores them.
     """
 
+    section = "contribution"
     sets: Ragged
     communities: Communities
     popularity: I64
@@ -122,7 +110,6 @@ class ContributionGuesses:
 class Contributions(UploadAttack):
     """The attack of a coordinator that collects perturbed training items and trains a model on them."""
 
-    section = "contribution"
     options: UploadAttackOptions
 
     @property
@@ -244,7 +231,7 @@ class UserVectorOptions(UploadAttackOptions):
 
 
 @dataclass(frozen=True)
-class VectorGuesses:
+class VectorGuesses(UploadGuesses):
     """The vectors that the coordinator has received, and the queries that it makes with its accomplices.
 
     Attributes
@@ -257,21 +244,28 @@ class VectorGuesses:
         The vector of a user with each adversary's training items.
     reidentified : dict of str to dict of str to float
         By rule, how often the latest vector of a user finds the one before. The senders are known.
+    scorer : Scorer
+    version : ndarray of float32, shape (n_columns,)
+        The coordinator's version, by which clients compute vectors.
+    options : UserVectorOptions
     """
 
+    section = "told_vectors"
     latest: F32
     before: F32
     means: F32
     adversaries: I64
     queries: F32
     reidentified: Found
+    scorer: Any
+    version: F32
+    options: UserVectorOptions
 
 
 @UPLOAD_ATTACKS.register("user-vectors")
 class UserVectors(UploadAttack):
     """The attack of a coordinator to which clients upload noisy vectors of their users."""
 
-    section = "told_vectors"
     Options = UserVectorOptions
     options: UserVectorOptions
 
@@ -319,13 +313,23 @@ class UserVectors(UploadAttack):
             means: F32 = (self._total / self._counts[:, None]).astype(np.float32)
         adversaries = sample_users(self.context.n_users, seed)
         return VectorGuesses(
-            self._latest, self._before, means, adversaries, self._queries(adversaries),
+            self._latest,
+            self._before,
+            means,
+            adversaries,
+            self._queries(adversaries),
             reidentification_rates(self._latest, self._before, seed),
-        )  # fmt: skip
+            self.context.scorer,
+            self._version,
+            self.options,
+        )
+
+    @property
+    def _version(self) -> F32:
+        return self.context.models_of_nodes(self.nodes)[0, self.context.scorer.layout.merged]
 
     def _queries(self, adversaries: I64) -> F32:
-        layout, model = self.context.scorer.layout, self.context.scorer.model
-        version = self.context.models_of_nodes(self.nodes)[0, layout.merged]
+        layout, model, version = self.context.scorer.layout, self.context.scorer.model, self._version
         feed = self.context.feed_of_nodes(adversaries)
         if layout.blocks_of_role(BlockRole.USER):  # an adversary has no row of another user
             targets = Ragged.from_parts([feed.positives[user] for user in adversaries.tolist()])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, Ranking
+from gossiprec.adversaries.attacks import ATTACKS, UPLOAD_ATTACKS, Attack, AttackContext, Ranking
 from gossiprec.adversaries.attacks.adversary import Adversary
 from gossiprec.adversaries.attacks.candidates import NonMembers, draw_candidates
 from gossiprec.adversaries.attacks.observations import (
@@ -21,7 +21,6 @@ from gossiprec.adversaries.attacks.observations import (
     MessageIndex,
     Observations,
 )
-from gossiprec.adversaries.attacks.uploads import UPLOAD_ATTACKS
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import PluginError
 from gossiprec.base.isolation import CallOnly, copy_data, is_foreign, is_foreign_class

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,11 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.adversaries.attacks.findings import Finding
-from gossiprec.adversaries.attacks.uploads import UploadAttack
 from gossiprec.base.arrays import F32, I64
-from gossiprec.base.errors import PluginError
-from gossiprec.base.registry import registry_name
 from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
@@ -29,19 +24,11 @@ from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.emulation.run.run_part import Report, ReportInProgress, RunContext, make_parts
-from gossiprec.emulation.scoring.attack_scores import (
-    AttackRecord,
-    FindingRecord,
-    Reported,
-    membership_metric_rows,
-)
-from gossiprec.emulation.scoring.item_scores import check_item_scores, check_item_sets
-from gossiprec.emulation.scoring.positions import finding_measures_of_nodes, write_positions
+from gossiprec.emulation.scoring.attack_results import make_attack_results, membership_metric_rows
+from gossiprec.emulation.scoring.positions import write_positions
 from gossiprec.emulation.scoring.remarks import make_remarks
-from gossiprec.emulation.scoring.upload_leakage import upload_leakage
 from gossiprec.emulation.scoring.utility import make_utility_evaluator
 from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
-from gossiprec.rules import ReportsFindings
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.scenario.network import Churn, NetworkOptions
@@ -111,20 +98,11 @@ class ActiveRun:
         self._reached, self._rounds = 0.0, 0
         self._ends_early = False
         self.report: Report | None = None
-        split = prepared.split
-        rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
-        defended = np.zeros(split.n_users, np.bool_)
-        for policy in prepared.policies:
-            defended[policy.nodes] = True
-        sizes = [size for ranking in rankings for size in ranking.community_sizes]
-        self._groups = make_groups(prepared.scenario, split)
-        self._record = AttackRecord(split, sizes, defended, prepared.threads, self._groups)
-        self._record.check_rankings(rankings)
-        if rankings:
+        self._attacks = make_attack_results(prepared, make_groups(prepared.scenario, prepared.split))
+        if len(adversaries := self._attacks.first_adversaries):
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
-                self._record.find_communities(np.concatenate([ranking.adversaries for ranking in rankings]))
-        self._findings = FindingRecord(split, self._record, self._groups, prepared.scenario.seed)
+                self._attacks.find_communities(adversaries)
         progress.phase("initialising metrics")
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
@@ -187,8 +165,7 @@ class ActiveRun:
         parts = {
             "planner": self.prepared.planner,
             "carrier": self._tape_runner,
-            "record": self._record,
-            "findings": self._findings,
+            "attack_results": self._attacks,
             "recording": self.recording,
             "reducing": self.prepared.reducer,
             "serving": self.prepared.serving,
@@ -327,7 +304,9 @@ class ActiveRun:
         with self._timed("attacks"):
             if last:
                 self.prepared.show_final_model()
-            rows, findings = self._score_attacks(report)
+            self._others.gather_observer_state()
+            rows, findings = self._attacks.report(time=tick.time, round=tick.round)
+            report.per_node |= self._attacks.now_per_node
             for part in self.parts.values():
                 part.after_attacks(report)
         metrics = [*report.utility.items(), *report.metrics.items(), *membership_metric_rows(findings)]
@@ -357,18 +336,6 @@ class ActiveRun:
         self._utility_now = report.utility = self._utility.measure(prepared.planner.current_rows, inputs)
         ends = [part.after_utility(report) for part in self.parts.values()]
         return any(ends)
-
-    def _score_attacks(self, report: ReportInProgress) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the rows of rankings and of findings."""
-        at, round_ = report.time, report.round
-        self._others.gather_observer_state()
-        rankings = [r for meter in self.prepared.ranking_meters for r in meter.rankings_by_node()]
-        rows = self._record.score(rankings, time=at, round=round_)
-        more = self._record.more_findings
-        reported = itertools.chain(self._reported(at), [("rankings", more)] if more else [])
-        findings = self._findings.note(reported, time=at, round=round_)
-        report.per_node |= self._record.now_per_node | self._findings.reported_per_node
-        return rows, findings
 
     def _write_report(
         self,
@@ -405,40 +372,6 @@ class ActiveRun:
         rows = self.directory.log.rows
         return {"wakes": rows["wake"] + rows["miss"], "messages": self.recording.traffic.sent}
 
-    def _reported(self, at: float) -> Iterator[tuple[str, Reported]]:
-        """Yield findings other than rankings, by the name of the attack, or of the coordinator's rule or server."""
-        scenario = self.prepared.scenario
-        choices = (*scenario.observers, *scenario.adversaries)  # the attack on uploads comes last
-        for choice, meter in zip(choices, self.prepared.meters[: len(choices)], strict=True):
-            section = "adversaries" if meter.attack.sends else "observers"
-            findings = meter.timed_call(lambda attack: list(attack.findings(at)), meter.attack)
-            unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
-            if unannounced:
-                raise PluginError(
-                    f"{section}: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
-                    "collect; list every reported measure in the attack's `measures`"
-                )
-            subject, split = f"{section}: {choice.name}", self.prepared.split
-            scores, sets, attributes = (
-                meter.timed_call(lambda method: list(method()), method)
-                for method in (
-                    meter.attack.item_scores,
-                    meter.attack.item_sets,
-                    meter.attack.attribute_scores,
-                )
-            )
-            pools = meter.attack.pools or [*meter.attack.nodes[:, None]]
-            for one in scores:
-                own = np.concatenate([meter.attack.nodes, *meter.attack.pools])
-                check_item_scores(subject, one, (split.n_users, split.n_items), own)
-            for one_set in sets:
-                check_item_sets(subject, one_set, (split.n_users, split.n_items), pools)
-            for found in itertools.chain(meter.attack.guesses(), findings, scores, sets, attributes):
-                yield choice.name, found
-        for _, part in self.prepared.coordinator_parts:
-            for measure, value in part.findings().items() if isinstance(part, ReportsFindings) else ():
-                yield registry_name(part), Finding(measure, {}, value)
-
     def model(self, node: int) -> F32:
         """Return a copy of the present model of a node, a row in the layout of the run."""
         prepared, nodes = self.prepared, np.array([node], np.int64)
@@ -455,17 +388,17 @@ class ActiveRun:
         prepared = self.prepared
         self._progress.phase("measuring positions")
         with self._timed("positions"):
-            of_attacks = [*finding_measures_of_nodes(self._record), *self._findings.values_per_node()]
+            of_attacks = self._attacks.values_per_node()
             write_positions(self.directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         with self._timed("utility"):
             remarks = make_remarks(prepared, self._utility, self._utility_now, self._reached)
-        notes = [*self.directory.notes, *remarks.notes(), *self._findings.notes(), *prepared.reducer.notes()]
+        notes = [*self.directory.notes, *remarks.notes(), *self._attacks.notes(), *prepared.reducer.notes()]
         times = self._times()
         for part in self.parts.values():
             part.close(self.directory)
         self.directory.add_to_manifest({"stored_versions": True} if self._is_replayed else {})
-        self.directory.write_adversaries(self._record.adversaries())
-        self.directory.write_hits(self._record.hits())
+        self.directory.write_adversaries(self._attacks.adversaries())
+        self.directory.write_hits(self._attacks.hits())
         summary: dict[str, Any] = {
             **prepared.sizes(),
             "status": status,
@@ -480,9 +413,8 @@ class ActiveRun:
             **self.directory.checkpoints.summary(),
             "utility": self._utility_now,
             **self._utility.sample_summary(),
-            "attacks": self._record.summary(),
+            **self._attacks.summary(),
             "attack_seconds": times.attack_seconds,
-            **self._findings.summary(),
             **prepared.protocol.report(),
             **prepared.reducer.report(),
             **self._recommender_report(),
@@ -510,10 +442,7 @@ class ActiveRun:
         """Return the recommender's report, with the figures of its attack on uploads."""
         prepared = self.prepared
         report = prepared.recommender_report()
-        for meter in prepared.meters:
-            attack = meter.attack
-            if isinstance(attack, UploadAttack):
-                with self._timed("attacks"):
-                    guesses = meter.timed_call(attack.upload_guesses)
-                    report[attack.section]["leaks"] = upload_leakage(prepared, attack.options, guesses)
+        with self._timed("attacks"):
+            for section, figures in self._attacks.figures_of_uploads():
+                report[section]["leaks"] = figures
         return report

@@ -10,9 +10,10 @@ from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.rng import generator
-from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.user_groups import user_classes
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
+from gossiprec.emulation.scoring.judges import JUDGES, Judge, Truth
+from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from gossiprec.emulation.scoring.result_checks import check_ids, check_once, check_shape, refuse
 from gossiprec.measures.ranking import mean_by_user, nanmean
 
@@ -69,27 +70,29 @@ def auc_interval(probabilities: F64, truth: I64, draw: np.random.Generator) -> t
     return float(low), float(high)
 
 
-class AttributeRecord:
-    """The truth about users' attributes, and what the raw data say about them.
+@JUDGES.register("attribute-scores")
+class AttributeJudge(Judge):
+    """The judge of inferred attributes, which also finds what the raw data say about them."""
 
-    Parameters
-    ----------
-    split : Split
-    """
-
-    def __init__(self, split: Split) -> None:
-        self._split = split
+    def __init__(self, truth: Truth, rankings: RankingScores) -> None:
+        super().__init__(truth, rankings)
+        self._split = truth.split
         self._ceilings: dict[tuple[object, ...], F64] = {}
         self._raw: tuple[bytes, F32, F32] | None = None
 
     def findings(self, found: AttributeScores, users: I64 | None = None) -> Iterator[Finding]:
-        """Yield the results of what an attack has inferred, of all users or of some of them.
+        """Yield the results of what an attack has inferred; of a group of users only those that are known.
 
         Raises
         ------
         PluginError
             If a victim is known or unknown to the data, or a number is not finite.
         """
+        for finding in self._findings(found, users):
+            if users is None or not np.isnan(finding.value):
+                yield finding
+
+    def _findings(self, found: AttributeScores, users: I64 | None) -> Iterator[Finding]:
         known = found.known
         _, codes = user_classes(self._split, known.name, known.bins)
         asked = np.setdiff1d(np.flatnonzero(codes >= 0), known.users)

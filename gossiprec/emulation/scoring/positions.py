@@ -1,6 +1,6 @@
 """Leakage by position: each node's place among its contacts, its findings, and how often it was found.
 
-Contacts are the deliveries in the log. The truth comes in through the attack record only.
+Contacts are the deliveries in the log. The truth comes in through the results of attacks only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import I64
-from gossiprec.emulation.scoring.attack_scores import AttackRecord
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.reader import EventLog, read_log
 from gossiprec.runs.run_files import log_path
@@ -141,13 +140,3 @@ def contact_measures(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measu
             hops = hops_to(contacts, members)
             found[f"distance[{observer}]"] = np.where(np.isinf(hops), np.nan, hops)
     return [(name, nodes, values) for name, values in found.items()]
-
-
-def finding_measures_of_nodes(record: AttackRecord) -> list[Measured]:
-    """Return measure, node ids and values of each node's findings, and of the share of adversaries that found it."""
-    found: list[Measured] = []
-    exposures = record.exposures()
-    for key, (nodes, accuracies) in record.adversaries().items():
-        found.append((f"accuracy[{key}]", nodes, accuracies))
-        found.append((f"found[{key}]", np.arange(len(exposures[key])), exposures[key]))
-    return found

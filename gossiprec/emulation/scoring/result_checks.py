@@ -46,3 +46,12 @@ def check_offsets(subject: str, offsets: I64, n_rows: int, n_items: int) -> None
     if not whole or offsets[0] != 0 or offsets[-1] != n_items:
         found = f"{n_items} items with offsets {offsets[:1]} to {offsets[-1:]} of {len(offsets)}"
         refuse(subject, found, f"{n_rows + 1} ascending offsets, from 0 to the number of items")
+
+
+def refuse_own(subject: str, known: I64, method: str) -> None:
+    """Refuse victims that are nodes of the attack."""
+    if len(known):
+        raise PluginError(
+            f"{subject}: victim {known[0]} is a node of the attack itself, which knows its items; expected other "
+            f"users; leave it out of {method}"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.data.split import Split, TrainingData
+from gossiprec.emulation.scoring.judges import JUDGES, Judge
 from gossiprec.federated.user_vectors import clip_l1, compute_user_vectors
 from gossiprec.measures.attack_accuracy import (
     Guess,
@@ -35,32 +36,23 @@ from gossiprec.measures.communities import Communities, jaccard_communities
 from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 
-if TYPE_CHECKING:
-    from gossiprec.emulation.assembly.prepare import PreparedRun
-
 N_SAMPLED = 20_000
 """Number of training items for which the evidence is computed, each with an item that the user does not have."""
 
 
-def upload_leakage(prepared: PreparedRun, options: Any, guesses: Any) -> dict[str, Any]:
-    """Return the figures of an attack on uploads at the end of a run.
+@JUDGES.register("upload-leakage")
+class UploadJudge(Judge):
+    """The judge of guesses from uploads."""
 
-    Parameters
-    ----------
-    prepared : PreparedRun
-    options : Options
-        The options of the attack.
-    guesses : ContributionGuesses or VectorGuesses
-    """
-    split, layout, model = prepared.split, prepared.layout, prepared.model
-    if isinstance(guesses, ContributionGuesses):
-        return contribution_leakage(guesses, split, k=options.community_size)
-    assert isinstance(model, SequenceModel)
-    coordinator = np.array([prepared.protocol.n_users])
-    version = prepared.executor.store.models(prepared.planner.current_rows, coordinator)[0, layout.merged]
-    vectors = true_vectors(model, layout, version, split.training_data(for_feed=True), prepared.own_rows)
-    true = clip_l1(vectors, options.clip).astype(np.float32)
-    return vector_leakage(guesses, true, split, k=options.community_size)
+    def figures(self, found: ContributionGuesses | VectorGuesses) -> dict[str, Any]:
+        """Return the figures of the guesses at the end of a run."""
+        split = self._truth.split
+        if isinstance(found, ContributionGuesses):
+            return contribution_leakage(found, split, k=found.communities.k)
+        scorer, data = found.scorer, split.training_data(for_feed=True)
+        vectors = true_vectors(scorer.model, scorer.layout, found.version, data, self._truth.own_rows())
+        true = clip_l1(vectors, found.options.clip).astype(np.float32)
+        return vector_leakage(found, true, split, k=found.options.community_size)
 
 
 def contribution_leakage(guesses: ContributionGuesses, split: Split, *, k: int) -> dict[str, float]:
