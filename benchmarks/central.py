@@ -63,7 +63,7 @@ def world(options: argparse.Namespace, threads: int) -> PreparedRun:
 
 def our_steps(prepared: PreparedRun, steps: int) -> Callable[[], None]:
     """Return a function that takes the first steps of an epoch; the draws are taken before."""
-    executor, coordinator = prepared.executor, prepared.split.n_users
+    executor, coordinator = prepared.executor, prepared.components.split.n_users
     assert isinstance(executor, central.CentralExecutor)
     work = executor.work
     _, batches = next(central_epochs(work.feed, work.training, coordinator, 0, work.seed))
@@ -79,7 +79,7 @@ def our_steps(prepared: PreparedRun, steps: int) -> Callable[[], None]:
 
 def plain_steps(prepared: PreparedRun, steps: int) -> Callable[[], None]:
     """Return a function that takes as many steps in plain torch."""
-    feed, n_items = prepared.executor.work.feed, prepared.split.n_items
+    feed, n_items = prepared.executor.work.feed, prepared.components.split.n_items
     graph = InteractionGraph.of(feed.positives, n_items)
     matrix, n_users = graph.matrix, graph.n_users
     rows = np.repeat(np.arange(n_users + n_items), np.diff(matrix.starts))
@@ -132,11 +132,13 @@ def fastest(turns: list[tuple[float, float, float]], steps: int) -> tuple[float,
 def ranking(prepared: PreparedRun, threads: int, ranked: int) -> tuple[float, ...]:
     """Return the wall and processor seconds of a full ranking of all users, from some of them."""
     settings = UtilityOptions(threads=threads, sample=ranked)
-    utility = UtilityEvaluator(prepared.split, ["recall@20", "full_ndcg@20"], prepared.executor, 1, settings)
+    utility = UtilityEvaluator(
+        prepared.components.split, ["recall@20", "full_ndcg@20"], prepared.executor, 1, settings
+    )
     current = prepared.planner.current_rows
     utility.scores_of_all(current, np.arange(8), "test")
     found = fastest([seconds(partial(utility.measure, current)) for _ in range(3)], ranked)
-    return tuple(each * prepared.split.n_users for each in found)
+    return tuple(each * prepared.components.split.n_users for each in found)
 
 
 def main() -> None:

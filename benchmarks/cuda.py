@@ -139,9 +139,9 @@ def wait() -> None:
 
 def seconds_of_scoring(prepared: PreparedRun) -> float:
     """Return the seconds to score all items for some users, after a first time."""
-    users = np.arange(min(256, prepared.split.n_users))
+    users = np.arange(min(256, prepared.components.split.n_users))
     view = prepared.executor.store.scoring_view(prepared.planner.current_rows, users)
-    histories = prepared.executor.work.feed.histories(prepared.split, "test")
+    histories = prepared.executor.work.feed.histories(prepared.components.split, "test")
     view = replace(view, histories={column: values[users] for column, values in histories.items()})
     for _ in range(2):
         begin = time.perf_counter()
@@ -213,7 +213,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
         except ScenarioError as error:
             say(str(error))
     emit(
-        bench="cuda", world=name, device=options.device, threads=THREADS, nodes=host.prepared.protocol.n_nodes,
+        bench="cuda", world=name, device=options.device, threads=THREADS,
+        nodes=host.prepared.components.protocol.n_nodes,
         steps=int(np.sum(host.prepared.executor.work.arena.steps)), cpu_s=host.seconds, device_s=device.seconds,
         cpu_over_device=host.seconds / device.seconds, apart=host.apart(device), apart_again=device.apart(again),
         **found,

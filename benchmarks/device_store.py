@@ -56,7 +56,7 @@ def planned(options: argparse.Namespace) -> tuple[PreparedRun, list[ExecutionPla
 
 def executor_on(prepared: PreparedRun, device: torch.device, *, stays: bool) -> BatchedExecutor:
     """Return an executor with the run's first models, on a device or on the host."""
-    work, n_nodes = prepared.executor.work, prepared.protocol.n_nodes
+    work, n_nodes = prepared.executor.work, prepared.components.protocol.n_nodes
     moments, capacity = len(work.arena.first) > 0, prepared.planner.capacity
     arena = (
         DeviceArena(work.layout, n_nodes=n_nodes, capacity=capacity, moments=moments, device=device)
@@ -139,8 +139,8 @@ def main() -> None:
         order = list(jobs) if number % 2 == 0 else list(reversed(jobs))
         rounds.append({name: seconds(jobs[name], device) for name in order})
     emit(
-        bench="device_store", device=options.device, watched=options.watched, nodes=prepared.protocol.n_nodes,
-        waves=sum(len(plan.task_offsets) - 1 for plan in plans),
+        bench="device_store", device=options.device, watched=options.watched,
+        nodes=prepared.components.protocol.n_nodes, waves=sum(len(plan.task_offsets) - 1 for plan in plans),
         updates=int(sum(np.count_nonzero(plan.program.update >= 0) for plan in plans)),
         **{f"{name}_s": median([each[name] for each in rounds]) for name in jobs},
         host_over_device=median([each["host"] / each["device"] for each in rounds]),

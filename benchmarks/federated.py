@@ -189,7 +189,7 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
 def contributed(options: argparse.Namespace) -> None:
     """Measure the clients of PDC-FRS."""
     prepared = prepare(load_scenario(scenarios.contributed(2, options.threads)))
-    work, between = prepared.executor.work, prepared.coordinator_hook
+    work, between = prepared.executor.work, prepared.components.coordination.hook
     assert between is not None
     version = prepared.executor.store.load(np.zeros(1, np.int64))[0, work.layout.merged]
     say("PDC-FRS: the auxiliary model")

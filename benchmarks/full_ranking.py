@@ -72,7 +72,11 @@ def main() -> None:
     scenario = world(options)
     prepared = prepare(scenario)
     utility = UtilityEvaluator(
-        prepared.split, METRICS, prepared.executor, scenario.seed, UtilityOptions(threads=options.threads)
+        prepared.components.split,
+        METRICS,
+        prepared.executor,
+        scenario.seed,
+        UtilityOptions(threads=options.threads),
     )
     times = []
     for _ in range(options.repeats):

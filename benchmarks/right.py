@@ -88,7 +88,7 @@ def shuffled(data: str, seed: int) -> None:
     """
     changes = [f"seed={seed}", f"dataset.path={data}", "protocol.rounds=8", "evaluate.every=8"]
     prepared = prepare(load_scenario(ROOT / "scenarios" / "cda_ml100k_fedavg.yaml", changes))
-    split = prepared.split
+    split = prepared.components.split
     order = np.random.default_rng(seed).permutation(split.n_users)
     users = np.repeat(np.arange(split.n_users), split.train.sizes[order])
     items = np.concatenate([split.train[user] for user in order.tolist()]).astype(np.int64)

@@ -70,7 +70,7 @@ def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) 
         by_wave += counts[: len(route.waves)].tolist()
         waves += len(route.waves)
     held = int(seat.routes.holds(np.arange(prepared.planner.rows_used)).sum())
-    row_bytes = prepared.layout.row_size * 4
+    row_bytes = prepared.components.layout.row_size * 4
     emit(
         nodes=nodes, shards=shards, ring=ring, row_kib=row_bytes / 1024, waves=waves / rounds,
         rows_per_wave=sum(by_wave) / waves, most_rows=max(by_wave),

@@ -115,7 +115,7 @@ class Planned:
         )
         self.nodes, self.row_bytes, self._deliveries = (
             nodes,
-            prepared.layout.row_size * 4,
+            prepared.components.layout.row_size * 4,
             prepared.schedule.deliveries,
         )
         self._fixed = ring is not None

@@ -35,8 +35,12 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=3000)
     chosen = parser.parse_args()
     run = prepare(load_scenario(f"{chosen.run}/scenario.yaml", []))
-    train, test, options = run.split.train, run.split.test, run.scenario.model.to_plain_data()
-    graph = InteractionGraph.of(train, run.split.n_items)
+    train, test, options = (
+        run.components.split.train,
+        run.components.split.test,
+        run.components.scenario.model.to_plain_data(),
+    )
+    graph = InteractionGraph.of(train, run.components.split.n_items)
     state = read_checkpoint(f"{chosen.run}/checkpoints/{chosen.number:08d}.ckpt", limit_bytes=2**30)[1]
     rows = torch.from_numpy(state["arena"]["rows"].reshape(-1, options["dim"]))
     layers = mean_of_layers([rows, *propagate(rows, graph, options["layers"])])

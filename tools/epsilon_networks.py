@@ -257,7 +257,7 @@ def examine_network(seed: int, number: int, folder: Path) -> Finding:
             found.faults += account_faults(claim, plain_epsilons(run), found.method)
         found.faults += claim_faults(claim, scenario, prepared)
     if claim is None or number % 4 == 0:  # it takes as long as all the rest
-        with_data = np.flatnonzero(prepared.split.train.sizes).tolist()
+        with_data = np.flatnonzero(prepared.components.split.train.sizes).tolist()
         found.faults += influence_faults(run, with_data[number % len(with_data)], folder)
     return found
 
@@ -279,17 +279,17 @@ def replay_of(run: Run, prepared: PreparedRun, claim: NetworkEpsilon) -> tuple[L
     if claim.linear is None:
         return None, "reach"
     schedule: Any = prepared.schedule
-    tape = ContactTape.of(run, prepared.protocol, schedule)
-    federated = prepared.protocol.has_coordinator
-    by_rounds = federated and replay_rounds(tape, prepared.split.n_users) is not None
-    return replay_linear(tape, prepared.merge_weights), "rounds" if by_rounds else "linear"
+    tape = ContactTape.of(run, prepared.components.protocol, schedule)
+    federated = prepared.components.protocol.has_coordinator
+    by_rounds = federated and replay_rounds(tape, prepared.components.split.n_users) is not None
+    return replay_linear(tape, prepared.components.merge_weights), "rounds" if by_rounds else "linear"
 
 
 def claim_faults(claim: NetworkEpsilon, scenario: Scenario, prepared: PreparedRun) -> Iterator[str]:
     """Yield the nodes of which the model depends on a user, although the claim says that it does not."""
     models = _models(prepared)
-    roots = [user for _, users in prepared.choose_root_users() for user in users.tolist()]
-    for victim in np.flatnonzero(prepared.split.train.sizes).tolist():
+    roots = [user for _, users in prepared.components.choose_root_users() for user in users.tolist()]
+    for victim in np.flatnonzero(prepared.components.split.train.sizes).tolist():
         if victim in roots:
             continue  # a run without the data of a public user is refused
         left_out = scenario.dataset.model_copy(update={"without": (victim,)})
@@ -361,16 +361,16 @@ class Recorder:
         self.moves: list[Matrix] = []
         self.pushes: list[Matrix] = []
         self._prepared = prepared
-        self._roles = prepared.protocol.roles.tolist()
-        self._operations = operations_by_slot(prepared.protocol.role_behaviours)
-        self._weights = prepared.merge_weights
+        self._roles = prepared.components.protocol.roles.tolist()
+        self._operations = operations_by_slot(prepared.components.protocol.role_behaviours)
+        self._weights = prepared.components.merge_weights
         self._trained = np.zeros(len(self._roles), np.int64)
         self._push_of: dict[int, int] = {}
         self._senders: list[int] = []
         self.start = self._shared()[0]
 
     def _shared(self) -> Matrix:
-        layout = self._prepared.layout
+        layout = self._prepared.components.layout
         found: Matrix = _models(self._prepared)[:, layout.items.start :].astype(np.float64)
         return found
 
@@ -409,7 +409,7 @@ class Recorder:
         begin, end = models
         operations = self._operations[self._roles[node]][slot]
         settings = self._prepared.executor.work.node_settings
-        trains = Op.TRAIN in operations and self._prepared.node_load.samples[node] > 0
+        trains = Op.TRAIN in operations and self._prepared.components.node_load.samples[node] > 0
         if not trains or self._trained[node] >= settings.most_updates[node]:
             return
         self._trained[node] += 1

@@ -42,7 +42,7 @@ class Ours:
         self._scenario, self._folder = self._load(Path(data) / "ml-100k", protocol, threads), Path(folder)
         run = prepare(self._scenario)
         work = run.executor.work
-        users = range(run.split.n_users)
+        users = range(run.components.split.n_users)
         samples = [work.feed.samples(user, update=0, negatives=1, seed=work.seed) for user in users]
         rows = [torch.from_numpy(work.arena.rows[min(user, len(work.arena.rows) - 1)]) for user in users]
         tables = [table_views(work.layout, row) for row in rows]
@@ -60,7 +60,7 @@ class Ours:
             items=np.concatenate([each["items"] for each in samples]),
             labels=np.concatenate([each["labels"] for each in samples]),
             rows=np.stack([row.numpy()[: work.layout.size] for row in rows[:CHECKED]]),
-            n_items=run.split.n_items,
+            n_items=run.components.split.n_items,
         )
 
     def check(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Ours:
         drawn = self._draw()
         self._n_batches = -(-len(self._work.feed.positives.values) // 2048)
         self._batches = list(itertools.islice(drawn, batches))
-        for name, lists in (("train", run.split.train), ("test", run.split.test)):
+        for name, lists in (("train", run.components.split.train), ("test", run.components.split.test)):
             _write_lists(own / f"{name}.txt", lists)
         columns: dict[str, Any] = {
             name: np.stack([batch[name] for batch in self._batches]) for name in self._batches[0]
@@ -71,7 +71,9 @@ class Ours:
     def _draw(self) -> Any:
         work = self._work
         _, batches = next(
-            central_epochs(work.feed, work.training, self._run.split.n_users, self._update, work.seed)
+            central_epochs(
+                work.feed, work.training, self._run.components.split.n_users, self._update, work.seed
+            )
         )
         self._update += 1
         return batches
@@ -81,14 +83,14 @@ class Ours:
 
     def _losses(self) -> list[float]:
         with torch.no_grad(), single_torch_thread():
-            loss = central._Loss(self._work, self._executor._graph, self._run.split.n_users, 0)
+            loss = central._Loss(self._work, self._executor._graph, self._run.components.split.n_users, 0)
             blocks = self._executor._blocks(self._tables())
             return [float(loss.of(blocks, batch)) for batch in self._batches[:CHECKED]]
 
     def _steps(self, batches: list[Columns]) -> None:
         again = mock.patch.object(central, "central_epochs", return_value=[(0, batches)])
         with again, single_torch_thread():
-            self._executor._train(self._run.split.n_users, 0)
+            self._executor._train(self._run.components.split.n_users, 0)
 
 
 def _write_lists(path: Path, lists: Ragged) -> None:

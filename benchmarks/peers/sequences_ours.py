@@ -65,17 +65,17 @@ class Ours:
         assert isinstance(self._run.executor, central.CentralExecutor)
         self._executor, self._work = self._run.executor, self._run.executor.work
         self._first = self._weights_to_check()
-        names = self._run.split.item_names
+        names = self._run.components.split.item_names
         assert names is not None
         weights: dict[str, Any] = {name: table.numpy() for name, table in self._first.items()}
         np.savez(own / "weights.npz", item_names=np.array(names), **weights)
 
     def check(self) -> dict[str, Any]:
         """Return the loss of the first weights without dropout, and sizes."""
-        sizes = self._run.split.train.sizes
+        sizes = self._run.components.split.train.sizes
         facts = {
-            "users": self._run.split.n_users,
-            "items": self._run.split.n_items,
+            "users": self._run.components.split.n_users,
+            "items": self._run.components.split.n_items,
             "items_to_predict": int((sizes - 1).sum()),
         }
         return facts | {f"first_loss_of_{self._name}": self._loss()}
@@ -83,7 +83,7 @@ class Ours:
     def measure(self) -> dict[str, float]:
         """Return the seconds of an epoch, or per 1,000 sequences."""
         spent = timed(self._epoch)
-        share = 1.0 if self._name == "gru4rec" else 1000 / self._run.split.n_users
+        share = 1.0 if self._name == "gru4rec" else 1000 / self._run.components.split.n_users
         return {name: share * value for name, value in spent.items()}
 
     def _tables(self) -> dict[str, torch.Tensor]:
@@ -91,7 +91,7 @@ class Ours:
 
     def _epoch(self) -> None:
         with single_torch_thread():
-            self._executor._train(self._run.split.n_users, self._update)
+            self._executor._train(self._run.components.split.n_users, self._update)
         self._update += 1
 
     def _weights_to_check(self) -> dict[str, torch.Tensor]:
@@ -107,7 +107,9 @@ class Ours:
         """Return the mean loss: GRU4Rec's over all places, BERT4Rec's at the end of sequences of equal length."""
         work, model = self._work, self._work.model
         assert isinstance(model, SequenceModel)
-        _, batches = next(central_epochs(work.feed, work.training, self._run.split.n_users, 0, work.seed))
+        _, batches = next(
+            central_epochs(work.feed, work.training, self._run.components.split.n_users, 0, work.seed)
+        )
         chosen = list(batches) if self._name == "gru4rec" else [self._last_masked()]
         total, count = 0.0, 0
         with torch.no_grad():

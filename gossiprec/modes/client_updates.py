@@ -101,7 +101,7 @@ class ClientUpdates(RunMode):
         empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
         work = ExecutorContext(
             model, layout, components.training, components.feed, empty, scenario.seed, outline.settings,
-            recommender=components.recommender,
+            recommender=components.coordination.recommender,
         )  # fmt: skip
         store = _make_store(components)
         training, scoring = self.select_executors(outline)
@@ -209,11 +209,13 @@ def _make_store(components: RunComponents) -> UpdateStore:
         moments=components.training.optimizer == "adam",
         user_upload_width=components.user_upload_width,
     )
-    if components.coordinator_hook is not None:
-        store.set_first_models(components.coordinator_hook.start)
-        store.own_extras = components.coordinator_hook.own_extras
-    if components.recommender is not None and overrides_method(components.recommender, "personal_models"):
-        store.mixture = components.recommender.personal_models
+    if components.coordination.hook is not None:
+        store.set_first_models(components.coordination.hook.start)
+        store.own_extras = components.coordination.hook.own_extras
+    if components.coordination.recommender is not None and overrides_method(
+        components.coordination.recommender, "personal_models"
+    ):
+        store.mixture = components.coordination.recommender.personal_models
     return store
 
 

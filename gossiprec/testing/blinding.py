@@ -360,9 +360,9 @@ class Watch:
         self.found: dict[str, str] = {}
         self.calls = 0
         run = {
-            "training items": prepared.split.train,
-            "data": prepared.split,
-            "feed": prepared.feed,
+            "training items": prepared.components.split.train,
+            "data": prepared.components.split,
+            "feed": prepared.components.feed,
             "models": prepared.executor.store,
             "message index": prepared.deliveries,
             "deliveries": prepared.schedule.deliveries,

@@ -225,9 +225,9 @@ def executors_score_equally(central_run: Mapping[str, Any]) -> None:
 
 
 def _central_scores(prepared: PreparedRun) -> F64:
-    users = np.arange(prepared.split.n_users)
+    users = np.arange(prepared.components.split.n_users)
     models = prepared.executor.store.scoring_view(prepared.planner.current_rows, users)
-    contexts = prepared.executor.work.feed.next_contexts(prepared.split)
+    contexts = prepared.executor.work.feed.next_contexts(prepared.components.split)
     return prepared.executor.score_all(replace(models, contexts=contexts), prepared.threads).astype(
         np.float64
     )

@@ -259,7 +259,7 @@ def _version(run: PreparedRun, *, first: bool = False) -> F32:
     """Return the coordinator's present version, or the run's first version."""
     store, model = run.executor.store, run.executor.work.model
     if first:
-        return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
+        return model.initial_rows(store.layout, 1, run.components.scenario.seed)[0, store.layout.merged]
     return store.load(run.planner.current_rows[-1:])[0, store.layout.merged]
 
 

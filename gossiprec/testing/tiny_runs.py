@@ -148,7 +148,7 @@ def check_threads(runs: Mapping[str, Mapping[str, Any]]) -> None:
     def last_models(run: Mapping[str, Any], threads: int) -> F64:
         prepared, _ = run_to_end(run, threads=threads, wave_size=2 + threads)
         if isinstance(prepared.executor.store, UpdateStore):
-            nodes = np.arange(prepared.protocol.n_nodes)
+            nodes = np.arange(prepared.components.protocol.n_nodes)
             return prepared.executor.store.models(prepared.planner.current_rows, nodes).astype(np.float64)
         return current_models(prepared)
 

@@ -49,7 +49,7 @@ def played(case, folder):
         models = [(0.0, items_of(live))]
         for report in live:
             models.append((report.time, items_of(live)))
-        positives = live.prepared.split.train.sizes
+        positives = live.prepared.components.split.train.sizes
         return models, live.finish(), positives
 
 

@@ -233,7 +233,7 @@ def membership(folder):
     )  # fmt: skip
     with gossiprec.prepare(scenario, out=folder / "run") as live:
         ended = live.finish()
-        (own,), train = live.prepared.attacks[0].item_scores(), live.prepared.split.train
+        (own,), train = live.prepared.attacks[0].item_scores(), live.prepared.components.split.train
     truth = np.array([i in train[v] for v, i in zip(own.victims.tolist(), own.items.tolist(), strict=True)])
     victims, draw_ = np.unique(own.victims), generator(5, "membership-intervals")
     found = {f["measure"]: f["value"] for f in ended.summary["findings"]}

@@ -52,7 +52,7 @@ def played(case, folder):
     )  # fmt: skip
     with temporarily_registered(MODELS, {"coarse": Coarse}), gossiprec.prepare(scenario, out=folder) as live:
         models = [[live.model(node) for node in range(N_USERS)] for _ in live]
-        return live.finish(), models, live.prepared.split, n_items
+        return live.finish(), models, live.prepared.components.split, n_items
 
 
 def lists_of(split, n_items):

@@ -171,7 +171,7 @@ def agree(case, folder):
     with gossiprec.prepare(scenario, out=folder) as live:
         run = live.finish()
         found = [live.model(node) for node in range(N_USERS)]
-        split = live.prepared.split
+        split = live.prepared.components.split
     kind = WORLDS[protocol["name"]]
     world = type("World", (kind,), {"policy": policy})(
         run.path,

@@ -69,7 +69,7 @@ def agree(method, merge, folder):
     options = OPTIONS[method]
     found = gossiprec.unlearn(ended.path, REMOVED, methods=[{"name": method, **options}], k=5)
     forgotten, line = found.methods[method].forgotten, found.table()[method]
-    split, rounds = found.methods["nothing"].forgotten.models.prepared.split, rounds_of(ended)
+    split, rounds = found.methods["nothing"].forgotten.models.prepared.components.split, rounds_of(ended)
     world = federation(ended, split)
     world.history = list(world.play(rounds))
     nothing = models_of(world)
@@ -169,7 +169,7 @@ def agree_in_gossip(method, folder):
         ), out=folder / "run",
     )  # fmt: skip
     found = gossiprec.unlearn(ended.path, [3], methods=[{"name": method, **OPTIONS[method]}], k=5)
-    split = found.methods["nothing"].forgotten.models.prepared.split
+    split = found.methods["nothing"].forgotten.models.prepared.components.split
     if method == "retrain":
         world = played(ended, split, [3])
     else:
@@ -220,7 +220,7 @@ FAULTS = {
     "the last answers are not merged": ("fine-tune", fine_tune, "shortened", "not getattr(", "getattr("),
     "a fraction rounded down": ("fine-tune", fine_tune, "shortened", "round(fraction", "int(fraction"),
     "retraining with all data": (
-        "retrain", retrain.Retrain, "forget", "request.without", "request.models.prepared.scenario"),
+        "retrain", retrain.Retrain, "forget", "request.without", "request.models.prepared.components.scenario"),
 }  # fmt: skip
 
 

@@ -46,8 +46,8 @@ class PlainNode:
             )
         else:
             self.optimizer = torch.optim.SGD(self.model.parameters(), lr=training.learning_rate)
-        self.positives = prepared.split.train[number]
-        self.feed = PointwiseFeed.of(prepared.split)
+        self.positives = prepared.components.split.train[number]
+        self.feed = PointwiseFeed.of(prepared.components.split)
 
     def train(self):
         training, seed = self.work.training, self.work.seed
@@ -98,8 +98,8 @@ class PlainSimulation:
     """Everything happens at once and in order; what nodes receive is kept for the adversaries."""
 
     def __init__(self, prepared, run):
-        self.nodes = [PlainNode(n, prepared) for n in range(prepared.split.n_users)]
-        self.split, self.protocol = prepared.split, run.scenario["protocol"]
+        self.nodes = [PlainNode(n, prepared) for n in range(prepared.components.split.n_users)]
+        self.split, self.protocol = prepared.components.split, run.scenario["protocol"]
         self.events = events_of(run)
         self.sent, self.received, self.done = {}, [], 0
 

@@ -49,6 +49,6 @@ def test_a_coordinator_learns_which_item_follows_which(tmp_path):
     protocol = {"name": "central", "epochs": 200}
     model = {**MODEL, "dim": 16, "inner": 32, "dropout": 0, "output_layer": False}
     prepared = carried_out(run(dataset=data, model=model, training=training, protocol=protocol))
-    utility = UtilityEvaluator(prepared.split, ["recall@1"], prepared.executor, 3)
+    utility = UtilityEvaluator(prepared.components.split, ["recall@1"], prepared.executor, 3)
     found = utility.measure(prepared.planner.current_rows)["recall@1"]
     assert found > 0.7  # guessing among the seven others: 0.14; processors differ in how far it comes

@@ -66,7 +66,7 @@ def test_attacks_have_the_values_of_adversaries_and_victims(whole):
 
 
 def test_the_lists_of_the_last_report_are_those_that_metrics_measure(whole):
-    found, split = whole.lists, prepare(load_scenario(whole.scenario)).split
+    found, split = whole.lists, prepare(load_scenario(whole.scenario)).components.split
     items = np.full((12, 7), -1)
     items[found["user"], found["rank"] - 1] = found["item"]
 

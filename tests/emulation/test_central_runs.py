@@ -91,7 +91,7 @@ def test_nobody_is_sent_anything(tmp_path):
 @pytest.mark.parametrize("feed", [PairwiseFeed, PointwiseFeed])
 @pytest.mark.parametrize("negatives", [1, 4, 5])
 def test_the_samples_of_all_are_those_of_each(feed, negatives):
-    data = prepare(load_scenario(central())).split
+    data = prepare(load_scenario(central())).components.split
     made = feed.of(data)
     found, expected = (
         kind.samples_of_all(made, update=2, negatives=negatives, seed=7) for kind in (feed, Feed)
@@ -103,7 +103,7 @@ def test_the_samples_of_all_are_those_of_each(feed, negatives):
 
 
 def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
-    data = prepare(load_scenario(central())).split
+    data = prepare(load_scenario(central())).components.split
     feed, settings = PairwiseFeed.of(data), TrainingSettings(batch_size=32, negatives=1, local_epochs=2)
     samples = feed.samples_of_all(update=3, negatives=1, seed=5)
     orders = []
@@ -150,8 +150,8 @@ def test_it_begins_where_a_federation_of_the_seed_does():
     mf = {"name": "mf", "dim": 4, "loss": "bpr"}
     alone = prepare(load_scenario(central(mf)))
     clients = prepare(load_scenario(tiny(model=mf, protocol={"name": "fedavg", "rounds": 2}, observers=[])))
-    row, layout = model_of(alone), alone.layout
-    rows, of_client = clients.executor.work.arena.rows, clients.layout
+    row, layout = model_of(alone), alone.components.layout
+    rows, of_client = clients.executor.work.arena.rows, clients.components.layout
     users = row[layout.users].reshape(12, 4)
     np.testing.assert_array_equal(users, rows[:12, of_client.users])
     np.testing.assert_array_equal(row[layout.merged][48:], rows[0, of_client.merged])
@@ -164,7 +164,7 @@ def test_a_full_batch_goes_along_what_clients_would_add_up():
     sgd = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": "full", "negatives": 1}
     prepared = carried_out(central(mf, training=sgd, protocol={"name": "central", "epochs": 1}))
     begin = prepare(load_scenario(central(mf))).executor.work.arena.rows[0]
-    layout, feed = prepared.layout, prepared.feed
+    layout, feed = prepared.components.layout, prepared.components.feed
     users, items = (torch.from_numpy(begin[part].copy()) for part in (layout.users, layout.items))
     p = {"users": users.view(-1, 4).requires_grad_(), "items": items.view(-1, 4).requires_grad_()}
     total = sum(len(items) for items in (feed.positives[user] for user in range(12)))
@@ -182,9 +182,13 @@ def test_a_full_batch_goes_along_what_clients_would_add_up():
 @pytest.mark.parametrize("name", slow_except_first(["reference", "batched"]))
 def test_each_user_is_scored_by_its_own_row_through_the_graph(name):
     prepared = carried_out(central(executor={"name": name}))
-    executor, layout, row = prepared.executor, prepared.layout, torch.from_numpy(model_of(prepared))
+    executor, layout, row = (
+        prepared.executor,
+        prepared.components.layout,
+        torch.from_numpy(model_of(prepared)),
+    )
     p = {"users": row[layout.users].view(12, 8), "items": row[layout.items].view(40, 8)}
-    seen = prepared.model.encode(p, InteractionGraph.of(prepared.split.train, 40))
+    seen = prepared.components.model.encode(p, InteractionGraph.of(prepared.components.split.train, 40))
     users = np.array([7, 0, 11])
     models = executor.store.scoring_view(prepared.planner.current_rows, users)
     found = executor.score_all(models, prepared.threads)
@@ -196,7 +200,7 @@ def test_adam_goes_on_from_epoch_to_epoch():
     """Its moments and its count of steps are those of one optimizer that sees the batches of all epochs."""
     mf = {"name": "mf", "dim": 4, "loss": "bpr"}
     prepared, begin = carried_out(central(mf)), model_of(prepare(load_scenario(central(mf))))
-    model, layout, work = prepared.model, prepared.layout, prepared.executor.work
+    model, layout, work = prepared.components.model, prepared.components.layout, prepared.executor.work
     row = torch.from_numpy(begin[: layout.size]).requires_grad_()
     adam = torch.optim.Adam([row], lr=0.01)
     for update in range(CENTRAL["epochs"]):

@@ -145,15 +145,15 @@ def test_a_resumed_run_is_as_a_whole_one(mode, sees, tmp_path):
 def test_the_coordinator_sees_the_mean_of_a_round_in_place_of_each_answer(mode, recording):
     prepared = carried_out(star(MODES[mode], observers=[{"name": "recording"}], network=SLOW, executor=FAST))
     (attack,) = prepared.attacks
-    rounds = prepared.answer_rounds
+    rounds = prepared.reduction.rounds
     assert (
         0 < len(attack.seen) == rounds.counts["rounds"] - rounds.counts["skipped"] - 1
     )  # the last one is open
-    merged = prepared.layout.merged
+    merged = prepared.components.layout.merged
     for senders, models, *versions in attack.seen:
         assert len(set(senders)) == len(senders) >= 2
         assert (models[:, merged] == models[0, merged]).all()
-        assert np.isnan(models[:, prepared.layout.users]).all()
+        assert np.isnan(models[:, prepared.components.layout.users]).all()
         for version in versions:
             assert not np.array_equal(version[merged], models[0, merged])
 
@@ -167,7 +167,7 @@ def test_the_coordinator_sees_the_final_model_once(mode, recording, tmp_path):
 
     prepared.show_final_model()
 
-    (senders, models, *_), merged = attack.seen[0], prepared.layout.merged
+    (senders, models, *_), merged = attack.seen[0], prepared.components.layout.merged
     version = final_models(prepared)[-1] if mode == "models" else None
     assert sorted(senders) == sorted(set(senders))
     assert (models[:, merged] == models[0, merged]).all()
@@ -225,10 +225,10 @@ def test_clients_without_data_send_zeros_and_count_as_answers(mode, recording):
     prepared = carried_out(given)
     plain = carried_out({**given, "coordinator": {"sees": "updates"}, "observers": []})
 
-    merged = prepared.layout.merged
+    merged = prepared.components.layout.merged
     found, expected = (final_models(run)[:11, merged] for run in (prepared, plain))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    assert prepared.answer_rounds.counts["dropped"] == 0
+    assert prepared.reduction.rounds.counts["dropped"] == 0
     assert all(sorted(senders) == list(range(12)) for senders, *_ in prepared.attacks[0].seen)
 
 

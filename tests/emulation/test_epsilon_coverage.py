@@ -152,5 +152,5 @@ def test_the_relation_of_neighbours_is_in_the_output(tmp_path, capsys):
 def test_links_by_taste_are_in_the_summary():
     """A graph by taste is a choice of receivers by items, as in Pers-Gossip."""
     taste = {**GOSSIP, "view": {"graph": {"family": "nearest-by-taste", "k": 2}}}
-    assert prepare(load_scenario(noisy(taste))).protocol.choices_follow_data
-    assert not prepare(load_scenario(noisy(GOSSIP))).protocol.choices_follow_data
+    assert prepare(load_scenario(noisy(taste))).components.protocol.choices_follow_data
+    assert not prepare(load_scenario(noisy(GOSSIP))).components.protocol.choices_follow_data

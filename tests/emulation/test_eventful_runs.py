@@ -167,5 +167,5 @@ def test_a_node_that_comes_back_reset_has_its_first_version():
         rows[model] = prepared.planner.current_rows[0]
         assert prepared.planner.update_counts[0] > 0
 
-    assert rows["reset"] == prepared.protocol.n_nodes  # where its first version lies
-    assert rows["kept"] != prepared.protocol.n_nodes
+    assert rows["reset"] == prepared.components.protocol.n_nodes  # where its first version lies
+    assert rows["kept"] != prepared.components.protocol.n_nodes

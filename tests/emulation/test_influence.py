@@ -58,7 +58,9 @@ def ranking(prepared, user):
     mine, items, weights = row[:8], row[8:328].reshape(40, 8), row[328:336]
     scores = (items * mine) @ weights
     return [
-        item for item in np.argsort(-scores, kind="stable").tolist() if item not in prepared.split.train[user]
+        item
+        for item in np.argsort(-scores, kind="stable").tolist()
+        if item not in prepared.components.split.train[user]
     ]
 
 

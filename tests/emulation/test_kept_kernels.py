@@ -44,7 +44,7 @@ def test_what_is_asked_for_by_name_is_taken(compiled):
 
 def test_other_keys_of_the_executor_stay(compiled):
     prepared = prepare(load_scenario(tiny(executor={"name": "auto", "threads": 1})), kept_kernels=True)
-    assert (prepared.executor.name, prepared.scenario.executor.threads) == ("fused", 1)
+    assert (prepared.executor.name, prepared.components.scenario.executor.threads) == ("fused", 1)
 
 
 def test_a_model_without_kernels_takes_the_reference():

@@ -86,7 +86,7 @@ def test_without_attacks_no_communities_are_looked_for(tmp_path):
 
 
 def test_candidates_of_a_user_do_not_depend_on_others():
-    split = prepare(load_scenario(tiny())).split
+    split = prepare(load_scenario(tiny())).components.split
     users = np.flatnonzero(split.test.sizes > 0)
     found = draw_candidates(split, users, 3)
     most = users[np.argmax((split.train.sizes + split.validation.sizes + split.test.sizes)[users])]
@@ -110,7 +110,7 @@ def test_adversaries_who_come_later_have_their_communities_too():
 def test_sampled_metrics_do_not_depend_on_how_many_are_scored_at_a_time(most, world, monkeypatch):
     evaluate = {"every": 1, "metrics": ["hr@5", "ndcg@5"], "beside": ["random"]}
     prepared = prepare(load_scenario(tiny(**world, evaluate=evaluate)))
-    current = np.arange(prepared.protocol.n_nodes)
+    current = np.arange(prepared.components.protocol.n_nodes)
 
     def measured():
         return ActiveRun(prepared, _Nowhere(), Phases(), read_clocks())._utility.measure(current)

@@ -41,7 +41,7 @@ def test_it_is_the_coordinators_row_by_table(tmp_path, client_model, attackers):
     parts = [kept[name].ravel() for name in kept if name != "popularity"]
     np.testing.assert_array_equal(np.concatenate(parts), row[store.layout.merged])
     assert kept["items"].shape == (40, 4)
-    train = prepared.split.train
+    train = prepared.components.split.train
     counts = [sum(item in train[user] for user in range(12)) for item in range(40)]
     assert kept["popularity"].tolist() == counts
 

@@ -151,7 +151,7 @@ def test_the_model_of_a_node_is_the_one_that_it_has_at_that_time(live):
     scenario = often(**FAST, network=SLOW)
     for reports in (0, 2):
         prepared = carried_out(scenario, reports)
-        rows, layout = final_models(prepared), prepared.layout
+        rows, layout = final_models(prepared), prepared.components.layout
         if reports:
             live.until(reports)
         for node in (0, 7):

@@ -165,7 +165,7 @@ def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections
     needed = estimate_run(scenario).memory_bytes
     of_process = {"python": PYTHON, **libraries}
 
-    assert needed["data while loading"] == 160 * prepare(scenario).split.n_interactions
+    assert needed["data while loading"] == 160 * prepare(scenario).components.split.n_interactions
     assert {part: needed.get(part, 0) / MIB for part in ("python", "kernels", "torch", *OF_A_MODULE)} == {
         part: of_process.get(part, 0) for part in ("python", "kernels", "torch", *OF_A_MODULE)
     }

@@ -88,7 +88,7 @@ def test_what_follows_from_sizes_is_what_the_run_takes(world):
 
 def test_what_the_parts_are_said_to_take_they_take():
     run = prepare(load_scenario(tiny(dataset=FEW, **WORLDS["gossip"])))
-    arena, split, schedule = run.executor.work.arena, run.split, run.schedule
+    arena, split, schedule = run.executor.work.arena, run.components.split, run.schedule
     parts = [split.train.values, split.validation.values, split.test.values, split.sequences.values]
     tape = [
         array
@@ -101,7 +101,7 @@ def test_what_the_parts_are_said_to_take_they_take():
     )
 
     assert run.memory_bytes["parameters"] == arena.rows[:60].nbytes
-    assert run.memory_bytes["data"] == sum(part.nbytes for part in parts) + run.feed.member.nbytes
+    assert run.memory_bytes["data"] == sum(part.nbytes for part in parts) + run.components.feed.member.nbytes
     assert 0.4 * run.memory_bytes["events"] < events < run.memory_bytes["events"]
 
 

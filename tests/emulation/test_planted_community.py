@@ -44,7 +44,7 @@ def met(request, tmp_path_factory):
         )
     )
     rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
-    return prepared.split, rankings
+    return prepared.components.split, rankings
 
 
 def accuracy(split, ranking):

@@ -186,7 +186,7 @@ def test_users_without_data_have_no_part_in_what_is_measured(tmp_path):
     assert {"er@5", "er@5[7]", "er@5[31]", "recall@5"} <= names
     last = dict(zip(run.metrics["metric"], run.metrics["value"], strict=True))
     assert last["er@5"] == pytest.approx((last["er@5[7]"] + last["er@5[31]"]) / 2)
-    split = prepare(load_scenario(poisoned())).split
+    split = prepare(load_scenario(poisoned())).components.split
     held = [set(split.train[u]) | set(split.validation[u]) | set(split.test[u]) for u in range(N)]
     for target in TARGETS:
         able = sum(target not in items for items in held)
@@ -211,7 +211,7 @@ def test_the_least_popular_item_reaches_everyone_with_poisoners_and_nobody_witho
     rounds = 15 if sums else 20
     rule = {"merge": "sum" if sums else "mean", "participation": 1.0, "rounds": rounds}
     default = {"name": name, "number": 4, "boost": boost}
-    target = prepare(load_scenario(poisoned(attackers=[default]))).attackers[0].targets.tolist()
+    target = prepare(load_scenario(poisoned(attackers=[default]))).components.attackers[0].targets.tolist()
     run = poisoned(
         run, observers=[], training={**SGD, "learning_rate": rate}, protocol={**RUNS[run]["protocol"], **rule},
         evaluate={"every": rounds, "metrics": ["er@3"], "targets": target},
@@ -264,7 +264,7 @@ def test_a_run_goes_on_where_it_was(run, ended, tmp_path):
 
 def test_pushes_wait_for_earlier_ones_only_if_the_poisoner_remembers_them():
     for run, remembers in {"gossip-memory": True, "memory": True, "gossip": False}.items():
-        in_order = prepare(load_scenario(poisoned(run))).outgoing.in_order
+        in_order = prepare(load_scenario(poisoned(run))).components.outgoing.in_order
         assert in_order[:N].tolist() == [False] * N
         assert in_order[N : N + K].tolist() == [remembers] * K
 
@@ -392,21 +392,23 @@ def test_policies_and_churn_are_for_users_alone():
     prepared = prepare(load_scenario(poisoned(
         "models", policies=[{"name": "share-less", "tau": 0.1}], churn={"sessions": {"online": away, "offline": away}},
     )))  # fmt: skip
-    assert prepared.policies[0].nodes.tolist() == list(range(N))
-    assert not any(len(prepared.protocol.availability.changes[node]) for node in range(N, N + K + 1))
+    assert prepared.components.policies[0].nodes.tolist() == list(range(N))
+    assert not any(
+        len(prepared.components.protocol.availability.changes[node]) for node in range(N, N + K + 1)
+    )
 
 
 def test_a_poisoner_counts_as_an_average_client():
     prepared = prepare(load_scenario(poisoned("models", protocol={**MODELS, "merge": "samples"})))
-    sizes = prepared.split.train.sizes
-    assert prepared.merge_weights.tolist() == [*sizes.tolist(), *[round(sizes.mean())] * K, 0]
+    sizes = prepared.components.split.train.sizes
+    assert prepared.components.merge_weights.tolist() == [*sizes.tolist(), *[round(sizes.mean())] * K, 0]
 
 
 def test_several_entries_are_numbered_one_after_the_other():
     entries = [AHUM, {"name": "a-ra", "fraction": 0.25, "targets": [3]}]
     prepared = prepare(load_scenario(poisoned(attackers=entries)))
-    assert [entry.nodes.tolist() for entry in prepared.attackers] == [[12, 13], [14, 15, 16]]
-    assert prepared.protocol.n_users == 17
+    assert [entry.nodes.tolist() for entry in prepared.components.attackers] == [[12, 13], [14, 15, 16]]
+    assert prepared.components.protocol.n_users == 17
 
 
 def test_the_default_target_is_the_least_popular_of_training_and_test():
@@ -428,10 +430,10 @@ def test_the_default_target_is_the_least_popular_of_training_and_test():
     least = [i for i in range(40) if counts[i] == 0]
     assert 9 in least
     assert 5 not in least
-    assert prepared.attackers[0].targets.tolist() == least[:1]
+    assert prepared.components.attackers[0].targets.tolist() == least[:1]
     all_of_them = {"name": "a-ra", "number": 1, "targets": {"least_popular": len(least)}}
     more = load_scenario(poisoned(attackers=[all_of_them]))
-    assert prepare(more, load=lambda _: changed).attackers[0].targets.tolist() == least
+    assert prepare(more, load=lambda _: changed).components.attackers[0].targets.tolist() == least
 
 
 @pytest.mark.parametrize(
@@ -443,7 +445,7 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
     """One step of plain SGD on made-up items: what it changes of each is written out."""
     entry = {"attackers": [{**AHUM, "scale": "matched"}]}
     prepared = prepare(load_scenario(poisoned("models", **entry, **changes)))
-    forging = prepared.encoder._forgeries[N]
+    forging = prepared.rewriting.encoder._forgeries[N]
     work = prepared.executor.work
     sent = MessagePayload.of(work.model.initial_rows(work.layout, 1, 5)[0], work.layout, hides_user=True)
     push = PushContext(5, N, 0, np.zeros(0, np.int32), round=1)
@@ -451,7 +453,7 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
     norms = norms[norms > 0]  # perceptrons may be deaf to an item
 
     draw = push.generator("made-up-client")
-    items = draw.choice(40, round(prepared.split.train.sizes.mean()), replace=False)
+    items = draw.choice(40, round(prepared.components.split.train.sizes.mean()), replace=False)
     row = work.model.initial_rows(work.layout, 1, 5)[0]
     row[work.layout.users] = draw.normal(0, 0.01, 4).astype(np.float32)
     feed = work.feed.for_items(items)

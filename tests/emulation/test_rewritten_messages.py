@@ -165,7 +165,7 @@ def test_a_transform_is_given_its_own_nodes_model_base_and_items_and_nothing_els
         assert (payload.users is None) == (base.users is None) == (push.node == 5)
         assert payload.items.shape == base.items.shape == (40, 8)
         assert not np.array_equal(payload.items, base.items)
-        np.testing.assert_array_equal(push.items, prepared.split.train[push.node])
+        np.testing.assert_array_equal(push.items, prepared.components.split.train[push.node])
     first = [base for _, base, push, _ in seen if push.number == 1]
     np.testing.assert_array_equal(first[0].items, first[1].items)  # both were sent the same version
     start = prepared.executor.work.model.initial_rows(LAYOUT, 1, 5)[0]

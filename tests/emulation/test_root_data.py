@@ -45,9 +45,11 @@ def public(scenario, **options):
     """Return the public users of a prepared run, their functions and the coordinator's first model."""
     prepared = prepare(load_scenario(scenario))
     options = RootDataOptions(**(options or ROOT))
-    users = choose_public_users(options, prepared.split.train, 5, "here")
-    found = PublicUsers(Scorer(prepared.executor), prepared.feed, users, options, 5)
-    model = prepared.model.initial_row(prepared.layout, 5)[prepared.layout.merged]
+    users = choose_public_users(options, prepared.components.split.train, 5, "here")
+    found = PublicUsers(Scorer(prepared.executor), prepared.components.feed, users, options, 5)
+    model = prepared.components.model.initial_row(prepared.components.layout, 5)[
+        prepared.components.layout.merged
+    ]
     return prepared, found.root_data(copies=False), model
 
 
@@ -124,13 +126,13 @@ def test_local_updates_lower_the_loss_and_raise_the_users_scores():
     assert scores.shape == (3, 40)
     own = np.zeros((3, 40), bool)
     for place, user in enumerate(ROOT["users"]):
-        own[place, prepared.split.train[user]] = True
+        own[place, prepared.components.split.train[user]] = True
     assert scores[own].mean() > scores[~own].mean()
 
 
 def test_only_public_items_are_learnt_as_positives():
     prepared, _, _ = public(star())
-    items = prepared.split.train[2][:2].tolist()
+    items = prepared.components.split.train[2][:2].tolist()
     _, root, start = public(star(), users=[2], items=items)
     _, other, _ = public(star(), users=[2])
 
@@ -198,7 +200,7 @@ def test_it_keeps_noise_out_that_wrecks_the_mean(tmp_path):
 
 
 def test_without_a_number_five_users_are_drawn_by_the_seed():
-    train = prepare(load_scenario(star())).split.train
+    train = prepare(load_scenario(star())).components.split.train
     one, other = (choose_public_users(RootDataOptions(), train, seed, "here") for seed in (5, 6))
     assert len(one) == len(other) == 5
     assert one.tolist() != other.tolist()

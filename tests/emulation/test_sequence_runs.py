@@ -45,7 +45,7 @@ def federated(**sections):
 
 def naive_rank(prepared, part):
     """Return the mean reciprocal rank of a part's first item, asked after the items before, user by user."""
-    split, work = prepared.split, prepared.executor.work
+    split, work = prepared.components.split, prepared.executor.work
     row = torch.from_numpy(work.arena.rows[0, : work.layout.size])
     p, found = work.layout.blocks_by_name(table_views(work.layout, row)), []
     earlier = ("train", "validation")[: 2 if part == "test" else 1]
@@ -66,7 +66,11 @@ def test_tests_are_asked_for_after_validation_items_and_these_after_training_ite
     prepared = carried_out(central(model=telling, executor={"name": name}))
     metrics = {"full_mrr@40": "test", "val_full_mrr@40": "validation"}
     utility = UtilityEvaluator(
-        prepared.split, list(metrics), prepared.executor, 3, UtilityOptions(mask="train+validation")
+        prepared.components.split,
+        list(metrics),
+        prepared.executor,
+        3,
+        UtilityOptions(mask="train+validation"),
     )
     found = utility.measure(prepared.planner.current_rows)
     expected = {
@@ -121,7 +125,7 @@ def test_users_with_one_item_take_no_step():
         "split": {"name": "leave_last_k", "test": 1, "validation": 0},
     }  # fmt: skip
     prepared = carried_out(federated(dataset=data, evaluate={"every": 5, "metrics": ["recall@5"]}))
-    assert (prepared.split.train.sizes == 1).any()
+    assert (prepared.components.split.train.sizes == 1).any()
     assert np.isfinite(current_models(prepared)).all()
 
 

@@ -17,7 +17,7 @@ GMF = {"model": {"name": "gmf", "dim": 4, "init_std": 0.3}, "training": FULL, "o
 
 
 def loss_of(prepared):
-    return train_loss(prepared.executor, prepared.planner.current_rows, prepared.split.n_users)
+    return train_loss(prepared.executor, prepared.planner.current_rows, prepared.components.split.n_users)
 
 
 def softplus(x):
@@ -35,20 +35,20 @@ def test_it_is_the_mean_over_users_of_the_formula_on_their_own_samples(name, loo
     store, current = prepared.executor.store, prepared.planner.current_rows
     expected = []
     for user in range(12):
-        samples = prepared.feed.samples(user, update=0, negatives=2, seed=5)
+        samples = prepared.components.feed.samples(user, update=0, negatives=2, seed=5)
         row = store.models(current, np.array([user]))[0].astype(np.float64)
-        tables = prepared.layout.blocks_by_name(
+        tables = prepared.components.layout.blocks_by_name(
             {
-                "users": row[prepared.layout.users].reshape(1, -1),
-                "items": row[prepared.layout.items].reshape(40, -1),
-                **dict.fromkeys(("shared",), row[prepared.layout.shared]),
+                "users": row[prepared.components.layout.users].reshape(1, -1),
+                "items": row[prepared.components.layout.items].reshape(40, -1),
+                **dict.fromkeys(("shared",), row[prepared.components.layout.shared]),
             }
         )
         u, v = tables["users"][0], tables["items"]
         if loop == "clients":
             expected.append(softplus(-(v[samples["items"]] - v[samples["negatives"]]) @ u).mean())
         else:
-            shared = row[prepared.layout.shared]
+            shared = row[prepared.components.layout.shared]
             weights, bias = shared[:4], shared[4:].sum()
             logits = (v[samples["items"]] * u) @ weights + bias
             expected.append((softplus(logits) - samples["labels"] * logits).mean())

@@ -24,7 +24,7 @@ def world(*, virtual=True, **sections):
 def seen():
     """Return a prepared run, its rankings at the end, and by meter the (name, sender, piece) of what its attack saw."""
     prepared = prepare(load_scenario(world()))
-    layout, found = prepared.layout, [set() for _ in prepared.meters]
+    layout, found = prepared.components.layout, [set() for _ in prepared.meters]
     for meter, own in zip(prepared.meters, found, strict=True):
 
         def observe(shown, own=own, attack=meter.attack, kept=meter.attack.observe):

@@ -83,5 +83,5 @@ def test_a_coordinator_computes_it_once_to_the_same_bytes_for_any_number_of_thre
     arena = one.executor.work.arena
     assert arena.rows.tobytes() == two.executor.work.arena.rows.tobytes()
     assert arena.steps[0] == 3
-    items = arena.rows[0, : arena.layout.size].reshape(one.split.n_items, -1)
-    np.testing.assert_allclose(items.T, by_regressions(interactions(one.split), 2.0), atol=1e-6)
+    items = arena.rows[0, : arena.layout.size].reshape(one.components.split.n_items, -1)
+    np.testing.assert_allclose(items.T, by_regressions(interactions(one.components.split), 2.0), atol=1e-6)

@@ -64,7 +64,9 @@ def test_a_clients_own_table_is_trained_where_it_has_samples_and_is_never_sent()
 
     n, width = layout.n_items, layout.item_width
     moved = (store.own != first)[:, layout.user_width :].reshape(-1, n, DIM).any(axis=2)
-    for user, positives in enumerate(prepared.split.train[u] for u in range(prepared.split.n_users)):
+    for user, positives in enumerate(
+        prepared.components.split.train[u] for u in range(prepared.components.split.n_users)
+    ):
         assert moved[user][positives].all()
     assert not moved.all()
     version = store.version(int(prepared.planner.current_rows[-1]))[: n * width].reshape(n, width)

@@ -133,7 +133,7 @@ def test_numbers_that_are_not_sent_keep_the_receivers_value():
     ):
         prepared = prepare(scenario(policy, protocol=protocol))
         arena, runner, seen = prepared.executor.work.arena, prepared.tape_runner(), []
-        merger = prepared.partial_merger if "average" not in protocol else prepared.reducer
+        merger = prepared.rewriting.merger if "average" not in protocol else prepared.reduction.reducer
         original = merger.prepare
 
         def spy(program, tasks, arena=arena, original=original, seen=seen, prepared=prepared):
@@ -154,14 +154,17 @@ def merged_plainly(prepared, arena, program, task):
     entries = range(program.merge_offsets[task], program.merge_offsets[task + 1])
     if not len(entries):
         return None
-    row, merged = arena.rows[program.source[task]].copy(), prepared.layout.merged
+    row, merged = arena.rows[program.source[task]].copy(), prepared.components.layout.merged
     rows = [arena.rows[program.merge_row[entry]].copy() for entry in entries]
     for entry, other in zip(entries, rows, strict=True):
         message, sender = program.merge_message[[entry]], program.merge_sender[[entry]]
-        prepared.partial_messages.expand([other], slice(0, len(other)), message, sender)
+        prepared.rewriting.partial_messages.expand([other], slice(0, len(other)), message, sender)
     received = [other[merged] for other in rows]
     if (program.merge_keep[list(entries)] < 0).any():
-        weights = [prepared.merge_weights[program.node[task]], *program.merge_weight[list(entries)]]
+        weights = [
+            prepared.components.merge_weights[program.node[task]],
+            *program.merge_weight[list(entries)],
+        ]
         models = np.array([row[merged], *received])
         there = ~np.isnan(models)
         row[merged] = (np.where(there, models, 0) * np.array(weights)[:, None]).sum(0) / (

@@ -60,7 +60,7 @@ def test_every_local_update_is_clipped_and_noisy(protocol, monkeypatch):
                 noise = float(sigma[node]) * 0.05 * gaussian_noise(5, node, 1, len(before))
                 expected = earlier + move * 0.05 / np.linalg.norm(move) + noise
                 np.testing.assert_allclose(before[:8], expected[:8], atol=1e-6)
-        version = np.mean([sent[node] for node in range(12)], axis=0)[8 : prepared.layout.size]
+        version = np.mean([sent[node] for node in range(12)], axis=0)[8 : prepared.components.layout.size]
         np.testing.assert_allclose(final_models(prepared)[12, 8:], version, atol=1e-6)
     else:
         models = final_models(prepared)

@@ -132,7 +132,9 @@ def test_heads_begin_as_users_do():
     rows = prepared.executor.store.models(prepared.planner.current_rows, np.arange(15))
 
     assert rows[0].any()
-    np.testing.assert_array_equal(rows[12:, prepared.layout.merged], rows[[0, 0, 0], prepared.layout.merged])
+    np.testing.assert_array_equal(
+        rows[12:, prepared.components.layout.merged], rows[[0, 0, 0], prepared.components.layout.merged]
+    )
 
 
 def test_one_head_sees_and_computes_what_a_coordinator_does(tmp_path):

@@ -102,7 +102,7 @@ def test_what_is_told_and_answered_is_counted_and_centroids_are_not(tmp_path):
 @pytest.mark.slow
 def test_the_bank_has_what_came_and_clusters_follow():
     prepared = carried_out(fedcl({"epsilon": None}))
-    told, report = prepared.coordinator_hook, prepared.coordinator_hook.report()
+    told, report = prepared.components.coordination.hook, prepared.components.coordination.hook.report()
     assert (
         told.vector_counts.sum() >= 44
     )  # 12 clients, four epochs; the last slice's answers are not there yet
@@ -110,7 +110,7 @@ def test_the_bank_has_what_came_and_clusters_follow():
     assert (np.abs(told.latest).sum(axis=1) <= 1 + 1e-5).all()
     assert report["times"] > 2
     assert sum(report["sizes"]) + report["unknown"] == 12
-    assert prepared.serving.extras["centroids"].shape == (3, 6)
+    assert prepared.reduction.serving.extras["centroids"].shape == (3, 6)
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_observers_see_told_vectors_where_a_model_has_rows_of_users():
         rows = store.load(held)[:, store.layout.users]
         assert len(rows)
         assert rows.any(axis=1).all() == seen
-        assert prepared.outgoing.withholds_role(BlockRole.USER)[0] != seen
+        assert prepared.components.outgoing.withholds_role(BlockRole.USER)[0] != seen
 
 
 @pytest.mark.slow

@@ -172,7 +172,9 @@ def test_the_tables_are_all_that_a_round_holds_and_are_in_the_memory_of_the_plan
     version = rows[0].copy()
     tracemalloc.start()
     for number in range(3):
-        last = run.coordinator_hook.step(version, answers, RoundContext(5, number, 12, run.layout))
+        last = run.components.coordination.hook.step(
+            version, answers, RoundContext(5, number, 12, run.components.layout)
+        )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert last[1]["guides"].nbytes == size / 2

@@ -153,9 +153,9 @@ def test_soft_labels_are_learned(executor):
     users = store.own.copy()
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
-    extras = prepared.serving.extras
+    extras = prepared.reduction.serving.extras
     again = prepare(load_scenario(scenario))  # its extras of the first round
-    first = again.coordinator_hook.step(sent, nobody(sent), RoundContext(5, 0, 12, layout))[1]
+    first = again.components.coordination.hook.step(sent, nobody(sent), RoundContext(5, 0, 12, layout))[1]
     assert first["sent_items"].shape == extras["sent_items"].shape == (12, 7)
     total = np.zeros(len(sent))
     for node in range(12):
@@ -275,7 +275,7 @@ def test_leaks_do_not_depend_on_how_many_users_are_looked_at_together(monkeypatc
 def test_the_summary_tells_what_was_released(tmp_path):
     run = simulate(contributing(recommender={**PDC, "leaks": 3}), out=tmp_path / "run")
     told = json.loads((run.path / "summary.json").read_text())["contribution"]
-    sizes = prepare(load_scenario(contributing())).split.train.sizes
+    sizes = prepare(load_scenario(contributing())).components.split.train.sizes
     assert told["epsilon_item"] == 10.0
     assert told["epsilon_set_max"] == 10.0 * sizes.max()
     assert told["epsilon_set_mean"] == pytest.approx(10.0 * sizes.mean())

@@ -201,7 +201,7 @@ def test_weights_that_stay_with_clients_are_refused():
 @pytest.mark.parametrize("policies", slow_except_first([[], [LDP]]))
 def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
     prepared = carried_out(personal(policies=policies), upto=6)
-    store, planner, extras = prepared.executor.store, prepared.planner, prepared.serving.extras
+    store, planner, extras = prepared.executor.store, prepared.planner, prepared.reduction.serving.extras
     users = np.arange(12)
     readable = store.scoring_view(planner.current_rows, users)
     version = store.version(int(planner.current_rows[-1]))
@@ -232,7 +232,9 @@ def test_each_cluster_has_its_share_of_those_asked():
     prepared = prepare(load_scenario(personal()))
     found = []
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
-        found.append((prepared.serving.groups.copy(), prepared.protocol._asked_in.copy()))
+        found.append(
+            (prepared.reduction.serving.groups.copy(), prepared.components.protocol._asked_in.copy())
+        )
     decided = 0
     for number, (known, (_, asked)) in enumerate(
         zip([None, *[groups for groups, _ in found]], found, strict=False)
@@ -269,15 +271,17 @@ def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     store, current, table = (
         prepared.executor.store,
         prepared.planner.current_rows,
-        prepared.coordinator_hook._table.rows,
+        prepared.components.coordination.hook._table.rows,
     )
     readable, users = store.scoring_view(current, np.arange(12)), np.arange(12)
     width = store.layout.user_width
     for user in users.tolist():
         row = readable.rows[readable.row[user]][readable.layout.users].reshape(-1, width)
         assert row[readable.user[user]].tobytes() == table[user].tobytes()
-    sent = prepared.serving.extras["user_rows"]
-    asked = prepared.protocol._asked_in == 7  # their last step began from the rows of the last push
+    sent = prepared.reduction.serving.extras["user_rows"]
+    asked = (
+        prepared.components.protocol._asked_in == 7
+    )  # their last step began from the rows of the last push
     step = store.own[asked] - sent[asked]
     assert asked.sum() == 6
     assert 0 < np.abs(step).max() < 0.5  # a plain gradient, not a step of Adam
@@ -418,23 +422,23 @@ def test_pre_training_is_where_everybody_begins():
         prepare(load_scenario(personal(recommender={**PP, "pretraining": {"epochs": epochs, "sampled": 6}})))
         for epochs in (0, 3)
     )
-    assert plain.coordinator_hook.start(np.ones(3), np.zeros((2, 6)))[0].tolist() == [1, 1, 1]
+    assert plain.components.coordination.hook.start(np.ones(3), np.zeros((2, 6)))[0].tolist() == [1, 1, 1]
     for prepared, same in ((plain, True), (trained, False)):
-        model, layout = prepared.model, prepared.layout
+        model, layout = prepared.components.model, prepared.components.layout
         users = model.initial_own(layout, 12, 5)[0]
         assert np.array_equal(prepared.executor.store.own[:, :6], users) == same
         version = model.initial_rows(layout, 1, 5)[0, layout.merged]
         assert np.array_equal(prepared.executor.store.version(0), version) == same
     assert np.isfinite(
-        trained.coordinator_hook._rows
+        trained.components.coordination.hook._rows
     ).all()  # the coordinator knows the rows that it has made
-    assert np.isnan(plain.coordinator_hook._rows).all()
+    assert np.isnan(plain.components.coordination.hook._rows).all()
 
 
 @pytest.mark.slow
 def test_the_summary_tells_of_clusters_and_of_what_pre_training_takes(tmp_path):
     summary = simulate(personal(), out=tmp_path / "run").summary
-    n_edges = int(prepare(load_scenario(personal())).split.train.sizes.sum())
+    n_edges = int(prepare(load_scenario(personal())).components.split.train.sizes.sum())
     assert summary["clusters"]["times"] == 3  # rounds 2, 4, 6
     assert sum(summary["clusters"]["sizes"]) + summary["clusters"]["unknown"] == 12
     assert summary["pretraining"]["edges"] == n_edges

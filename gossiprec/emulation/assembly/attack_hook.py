@@ -540,10 +540,17 @@ def make_attacks(
     ):
         own = replace(context, nodes=nodes)
         attacks.append(_make_attack(ATTACKS[choice.name], choice.name, choice.options, own))
-    requested = None if components.recommender is None else components.recommender.upload_attack
-    if requested is not None and components.coordinator_hook is not None:
+    requested = (
+        None
+        if components.coordination.recommender is None
+        else components.coordination.recommender.upload_attack
+    )
+    if requested is not None and components.coordination.hook is not None:
         name, options = requested
-        cls, context = UPLOAD_ATTACKS[name], replace(context, knowledge=components.coordinator_hook.knowledge)
+        cls, context = (
+            UPLOAD_ATTACKS[name],
+            replace(context, knowledge=components.coordination.hook.knowledge),
+        )
         attacks.append(_make_attack(cls, name, cls.Options(**options), context))
     return attacks
 

@@ -75,6 +75,42 @@ class NodeLoad:
 
 
 @dataclass(frozen=True)
+class Coordination:
+    """What a coordinator does besides merging, and what clients give it; all None in a run without a coordinator.
+
+    Attributes
+    ----------
+    recommender : Recommender or None
+    contribution : object or None
+        The values that clients send to the coordinator before the first round.
+    hook : CoordinatorHook or None
+        The computation that the recommender adds to the coordinator.
+    server : Server or None
+    """
+
+    recommender: Recommender | None
+    contribution: Any
+    hook: CoordinatorHook | None
+    server: Server | None
+
+
+@dataclass(frozen=True)
+class Inboxes:
+    """The inboxes of nodes that do not merge models one by one.
+
+    Attributes
+    ----------
+    receivers : dict of int to ReceiverConfig
+        The aggregation of nodes with inboxes, by node.
+    capacity : int
+        Number of models that wait in inboxes at the same time.
+    """
+
+    receivers: dict[int, ReceiverConfig]
+    capacity: int
+
+
+@dataclass(frozen=True)
 class RunComponents:
     """The parts of a run that depend only on scenario and data.
 
@@ -86,14 +122,6 @@ class RunComponents:
         The mode of the run, which decides which model each node holds.
     attackers : list of PoisonerGroup
         Groups of nodes that come after the users' nodes and before a coordinator.
-    contribution : object or None
-        The values that clients send to the coordinator before the first round.
-    coordinator_hook : CoordinatorHook or None
-        The computation that the recommender adds to the coordinator.
-    receivers : dict of int to ReceiverConfig
-        The aggregation of nodes with inboxes, by node.
-    inbox_capacity : int
-        Number of models that wait in inboxes at the same time.
     node_load : NodeLoad
         The message size and training samples of every node.
     """
@@ -108,13 +136,9 @@ class RunComponents:
     layout: Layout
     policies: list[Policy]
     attackers: list[PoisonerGroup]
-    recommender: Recommender | None
-    contribution: Any
-    coordinator_hook: CoordinatorHook | None
-    server: Server | None
+    coordination: Coordination
     outgoing: OutgoingTransforms
-    receivers: dict[int, ReceiverConfig]
-    inbox_capacity: int
+    inboxes: Inboxes
     node_load: NodeLoad
 
     @property
@@ -125,12 +149,16 @@ class RunComponents:
     @property
     def user_upload_width(self) -> int:
         """The number of values that each client sends about its user, in addition to an update."""
-        return 0 if self.recommender is None else self.recommender.user_upload_width(self.layout)
+        return (
+            0
+            if self.coordination.recommender is None
+            else self.coordination.recommender.user_upload_width(self.layout)
+        )
 
     @property
     def has_inbox(self) -> Bools:
         """Whether each node aggregates from an inbox, shape (n_nodes,)."""
-        return np.isin(np.arange(self.protocol.n_nodes), list(self.receivers))
+        return np.isin(np.arange(self.protocol.n_nodes), list(self.inboxes.receivers))
 
     @property
     def merge_weights(self) -> F64:
@@ -156,9 +184,9 @@ class RunComponents:
     @property
     def coordinator_parts(self) -> list[tuple[str, object]]:
         """The coordinator's aggregation rule and the parts of its server, by the scenario key that names them."""
-        receiver = self.receivers.get(self.protocol.n_users)
+        receiver = self.inboxes.receivers.get(self.protocol.n_users)
         rules: list[object] = [] if receiver is None else [receiver.rule]
-        servers = () if self.server is None else self.server.parts
+        servers = () if self.coordination.server is None else self.coordination.server.parts
         return [
             *(("protocol.merge", rule) for rule in rules),
             *(("protocol.server", part) for part in servers),
@@ -214,7 +242,8 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     feed = model.make_feed(add_poisoners(split, n_poisoners).training_data(for_feed=True) if others else data)
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
-    server, contribution, hook = make_coordinator(scenario, split, protocol, recommender, model, layout)
+    coordination = make_coordination(scenario, split, protocol, recommender, model, layout)
+    server = coordination.server
     uploads = recommender is not None and recommender.user_upload_width(layout) > 0
     n_uploading = split.n_users if uploads else 0
     outgoing = make_outgoing_transforms(scenario, policies, protocol, layout, server, n_uploading)
@@ -224,14 +253,13 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         outgoing.take_over(taken)
     withhold_user_rows(scenario, protocol, layout, outgoing)
     check_partial_messages(outgoing, protocol, mode, server)
-    receivers, inbox_capacity = make_receiver_configs(scenario, policies, protocol, split, outgoing)
+    inboxes = make_inboxes(scenario, policies, protocol, split, outgoing)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     per_update = feed.n_samples(training.negatives) * training.local_epochs
     samples = mode.samples_per_node(per_update, protocol.n_nodes)
     components = RunComponents(
-        scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, recommender, contribution,
-        hook, server, outgoing, receivers, inbox_capacity,
-        NodeLoad(outgoing.message_bytes, outgoing.planned_bytes, samples),
+        scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, coordination, outgoing,
+        inboxes, NodeLoad(outgoing.message_bytes, outgoing.planned_bytes, samples),
     )  # fmt: skip
     check_coordinator(components)
     for _ in components.choose_root_users():  # refuses public data that do not exist
@@ -239,14 +267,14 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     return components.with_sum_sizes()
 
 
-def make_coordinator(
+def make_coordination(
     scenario: Scenario,
     split: Split,
     protocol: Protocol,
     recommender: Recommender | None,
     model: Model,
     layout: Layout,
-) -> tuple[Server | None, Any, CoordinatorHook | None]:
+) -> Coordination:
     """Return the server, what clients contribute before the first round, and the recommender's own computation.
 
     Raises
@@ -270,7 +298,7 @@ def make_coordinator(
             "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
             "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
         )
-    return server, contribution, hook
+    return Coordination(recommender, contribution, hook, server)
 
 
 def check_samples(data: str, model: str, n_samples: I64) -> None:
@@ -482,14 +510,14 @@ def _check_assumption(name: str, rule: InboxConfig, group_size: int, n_poisoners
         )
 
 
-def make_receiver_configs(
+def make_inboxes(
     scenario: Scenario,
     policies: list[Policy],
     protocol: Protocol,
     split: Split,
     outgoing: OutgoingTransforms,
-) -> tuple[dict[int, ReceiverConfig], int]:
-    """Return the aggregation of nodes with inboxes, and the number of models that wait in inboxes.
+) -> Inboxes:
+    """Return the inboxes of the nodes that have one.
 
     Raises
     ------
@@ -534,4 +562,4 @@ def make_receiver_configs(
             receivers[node] = ReceiverConfig(
                 rule.name, rule.make(), rule.buffer, float(weights[node]), invalid=rule.invalid
             )
-    return receivers, waiting
+    return Inboxes(receivers, waiting)

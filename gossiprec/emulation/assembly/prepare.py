@@ -96,12 +96,14 @@ def make_planner(
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
     noise = np.where(settings.training_modes == TrainingMode.PRIVATE, steps * layout.size / 450.0, 0.0)
-    scans = 2 * schedule.n_wakes * protocol.n_nodes if components.server is not None else 0  # at plan ends
+    scans = (
+        2 * schedule.n_wakes * protocol.n_nodes if components.coordination.server is not None else 0
+    )  # at plan ends
     rewrites = _rewriting_codes(components.outgoing)
     # A rewritten message has a row of its own. Reused at once, the next push waits until its receiver has merged it,
     # and so on: nearly nothing runs at the same time.
     resting = int(np.count_nonzero(components.outgoing.writes_rows)) // 2 + components.mode.waiting_handles(
-        components.inbox_capacity
+        components.inboxes.capacity
     )
     planner = Planner(
         PlannerOptions(
@@ -133,11 +135,56 @@ def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
 
 
 @dataclass(frozen=True)
-class PreparedRun(RunComponents):
+class Rewriting:
+    """How messages are rewritten and completed; each None if no message needs it.
+
+    Attributes
+    ----------
+    encoder : MessageEncoder or None
+        The rewriting of pushes by transforms and poisoners.
+    push_rounds : PushLog or None
+        The log of rewritten pushes.
+    partial_messages : PartialMessages or None
+        The messages that lack numbers.
+    merger : PartialMerger or None
+        The merging of models of which some numbers were not sent.
+    views : PartialViews or None
+        The completion of such models for observers.
+    """
+
+    encoder: MessageEncoder | None
+    push_rounds: PushLog | None
+    partial_messages: PartialMessages | None
+    merger: PartialMerger | None
+    views: PartialViews | None
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How nodes make one version of what they received.
+
+    Attributes
+    ----------
+    reducer : InboxReducer
+        The aggregation of inboxes.
+    rounds : SumRounds or None
+        The rounds of the coordinator, or of nodes that learn sums, or None if they see every message.
+    serving : ServerRunner or None
+        The coordinator's computation, or None without a server.
+    """
+
+    reducer: InboxReducer
+    rounds: SumRounds | None
+    serving: ServerRunner | None
+
+
+@dataclass(frozen=True)
+class PreparedRun:
     """A run before its start: its components, its executor and its schedule.
 
     Attributes
     ----------
+    components : RunComponents
     meters : list of AttackHook
         The attacks, each with a meter of its time.
     schedule : Schedule
@@ -149,28 +196,15 @@ class PreparedRun(RunComponents):
         Wall time of the preparations, by part.
     deliveries : MessageIndex
         The sender and arrival of every message.
-    reducer : InboxReducer
-        The aggregation of inboxes.
-    encoder : MessageEncoder or None
-        The rewriting of pushes by transforms and poisoners, or None if no push is rewritten.
-    partial_messages : PartialMessages or None
-        The messages that lack numbers, if there are such.
-    partial_merger : PartialMerger or None
-        The merging of models of which some numbers were not sent, or None if all messages are whole.
-    partial_views : PartialViews or None
-        The completion of such models for observers.
-    push_rounds : PushLog or None
-        The log of rewritten pushes, or None if no push is rewritten.
-    answer_rounds : SumRounds or None
-        The rounds of the coordinator, or of nodes that learn sums, or None if they see every message.
-    serving : ServerRunner or None
-        The coordinator's computation, or None without a server.
+    rewriting : Rewriting
+    reduction : Reduction
     shard : ShardContext or None
         The shard of a divided run that this process is, or None.
     inputs : Inputs
         Fingerprints of the files that were read, by path.
     """
 
+    components: RunComponents
     executor: Executor
     threads: ThreadPool
     planner: Planner
@@ -180,14 +214,8 @@ class PreparedRun(RunComponents):
     memory_bytes: dict[str, int]
     seconds: dict[str, float]
     deliveries: MessageIndex
-    reducer: InboxReducer
-    encoder: MessageEncoder | None
-    partial_messages: PartialMessages | None
-    partial_merger: PartialMerger | None
-    partial_views: PartialViews | None
-    push_rounds: PushLog | None
-    answer_rounds: SumRounds | None
-    serving: ServerRunner | None
+    rewriting: Rewriting
+    reduction: Reduction
     shard: ShardContext | None
     inputs: Inputs = field(default_factory=dict)
 
@@ -211,27 +239,31 @@ class PreparedRun(RunComponents):
     @property
     def discards_invalid_models(self) -> bool:
         """Whether every node that reads models discards those that are not finite (``invalid: discard``)."""
-        readers = [self.protocol.n_users] if self.protocol.has_coordinator else range(self.split.n_users)
-        rules = [self.receivers.get(node) for node in readers]
+        readers = (
+            [self.components.protocol.n_users]
+            if self.components.protocol.has_coordinator
+            else range(self.components.split.n_users)
+        )
+        rules = [self.components.inboxes.receivers.get(node) for node in readers]
         return all(rule is not None and rule.invalid == "discard" for rule in rules)
 
     @property
     def control_kinds(self) -> list[str]:
         """The kinds of messages without a model that the log has, those of secure sums last."""
-        return [*self.protocol.control_messages, *(EXCHANGES if self.learns_sums else ())]
+        return [*self.components.protocol.control_messages, *(EXCHANGES if self.learns_sums else ())]
 
     @property
     def learns_sums(self) -> bool:
         """Whether the coordinator, or nodes of gossip, only learn sums."""
-        return self.answer_rounds is not None and self.scenario.coordinator.sees != "final"
+        return self.reduction.rounds is not None and self.components.scenario.coordinator.sees != "final"
 
     def show_final_model(self) -> None:
         """Show attacks the coordinator's model in place of each client's latest answer, if they see nothing else."""
-        if not isinstance(self.answer_rounds, AnswerRounds) or self.learns_sums:
+        if not isinstance(self.reduction.rounds, AnswerRounds) or self.learns_sums:
             return
-        coordinator = self.protocol.n_users
+        coordinator = self.components.protocol.n_users
         version = self.executor.store.merged_columns(self.planner.current_row(coordinator))
-        latest = self.answer_rounds.latest
+        latest = self.reduction.rounds.latest
         messages = np.array([latest[client] for client in sorted(latest)], np.int32)
         for meter in self.meters if len(messages) else ():
             meter.show_model(coordinator, messages, version, version)
@@ -241,14 +273,18 @@ class PreparedRun(RunComponents):
         """The user rows that clients without a model keep, shape (n_users, user_width)."""
         store = self.executor.store
         assert isinstance(store, UpdateStore)
-        return store.own[: self.split.n_users, : self.layout.user_width]
+        return store.own[: self.components.split.n_users, : self.components.layout.user_width]
 
     def recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, without the figures of an attack on uploads."""
-        if self.recommender is None or not isinstance(self.executor.store, UpdateStore):
+        if self.components.coordination.recommender is None or not isinstance(
+            self.executor.store, UpdateStore
+        ):
             return {}
-        data = self.split.training_data()
-        return self.recommender.report(data, self.contribution, self.coordinator_hook, self.own_rows)
+        data = self.components.split.training_data()
+        return self.components.coordination.recommender.report(
+            data, self.components.coordination.contribution, self.components.coordination.hook, self.own_rows
+        )
 
     def coordinator_tables(self) -> dict[str, npt.NDArray[Any]]:
         """Return the coordinator's items and shared weights by the names of their tables.
@@ -259,15 +295,20 @@ class PreparedRun(RunComponents):
             ``items``, shape (n_items, width); each shared block in its own shape; ``popularity``, shape (n_items,):
             training interactions of each item.
         """
-        store, layout, n_items = self.executor.store, self.layout, self.split.n_items
-        coordinator = np.array([self.protocol.n_users], np.int64)
+        store, layout, n_items = self.executor.store, self.components.layout, self.components.split.n_items
+        coordinator = np.array([self.components.protocol.n_users], np.int64)
         row = store.models(self.planner.current_rows, coordinator)[0].astype(np.float32)
         found = layout.version_tables(row[layout.items.start : layout.shared.stop])
-        return {**found, "popularity": np.bincount(self.split.train.values, minlength=n_items)}
+        return {**found, "popularity": np.bincount(self.components.split.train.values, minlength=n_items)}
 
     def sizes(self) -> dict[str, Any]:
         """Return the sizes of the run, for the summary."""
-        sizes = run_sizes(self.scenario, DataSizes.of(self.split), self.protocol, self.counts)
+        sizes = run_sizes(
+            self.components.scenario,
+            DataSizes.of(self.components.split),
+            self.components.protocol,
+            self.counts,
+        )
         return {**sizes, "executor": self.executor.name, "threads": self.threads.size}
 
 
@@ -349,9 +390,11 @@ def _load_split(
 
 def _note_missing_kernels(prepared: PreparedRun, progress: Progress) -> None:
     """Note what keeps a model that has kernels from running compiled."""
-    options, work = prepared.scenario.executor, prepared.executor.work
+    options, work = prepared.components.scenario.executor, prepared.executor.work
     is_free = (
-        options.computing_executor == "auto" and options.device != "cuda" and prepared.mode.nodes_hold_models
+        options.computing_executor == "auto"
+        and options.device != "cuda"
+        and prepared.components.mode.nodes_hold_models
     )
     if not is_free or prepared.executor.name != "batched" or work.model.kernels() is None:
         return
@@ -377,8 +420,8 @@ def _assemble(
     store, seed = executor.store, components.scenario.seed
     threads = ThreadPool(thread_count(components.scenario) if executor.parallel else 1)
     store.threads = threads
-    if components.recommender is not None:
-        components.recommender.threads = threads
+    if components.coordination.recommender is not None:
+        components.coordination.recommender.threads = threads
     deliveries = MessageIndex(schedule.deliveries.n_messages)
     deliveries.note_deliveries(schedule.deliveries)
 
@@ -416,12 +459,10 @@ def _assemble(
         merger = PartialMerger(partial_messages, components.has_inbox, executor.work.arena, seed)
     if push_rounds is not None:
         encoder = _make_encoder(components, executor, push_rounds, meters, packed)
+    reducer = InboxReducer(receivers, store, seed, deliveries.time, partial_messages)
     return PreparedRun(
-        **vars(components), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
-        counts=inputs.counts, memory_bytes=needed, seconds=stopwatch.seconds, deliveries=deliveries,
-        reducer=InboxReducer(receivers, store, seed, deliveries.time, partial_messages),
-        encoder=encoder, partial_messages=partial_messages, partial_merger=merger,
-        partial_views=views, push_rounds=push_rounds, answer_rounds=rounds, serving=serving, shard=shard,
+        components, executor, threads, planner, meters, schedule, inputs.counts, needed, stopwatch.seconds, deliveries,
+        Rewriting(encoder, push_rounds, partial_messages, merger, views), Reduction(reducer, rounds, serving), shard,
     )  # fmt: skip
 
 
@@ -448,10 +489,10 @@ def _coordinate(
     components: RunComponents, store: Store, rounds: SumRounds | None, meters: Sequence[AttackHook]
 ) -> tuple[dict[int, ReceiverConfig], ServerRunner | None]:
     """Return how each node reduces what it received, with the server of a coordinator, and secure sums."""
-    receivers, coordinator = components.receivers, components.protocol.n_users
+    receivers, coordinator = components.inboxes.receivers, components.protocol.n_users
     serving, sums, neighbours = None, make_sum_settings(components), make_neighbour_settings(components)
-    if components.server is not None:
-        serving = ServerRunner(components.server, coordinator, store, components.scenario.seed)
+    if components.coordination.server is not None:
+        serving = ServerRunner(components.coordination.server, coordinator, store, components.scenario.seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
     if rounds is not None and sums is not None:
         secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
@@ -486,8 +527,10 @@ def _make_encoder(
 def _kernels_of(prepared: PreparedRun) -> list[Part]:
     """Return functions that compile all kernels of the run, or load them from the cache."""
     parts = [prepared.executor.warm_up, prepared.planner.warm_up]
-    if prepared.recommender is not None:
-        parts.append(partial(prepared.recommender.warm_up, prepared.layout))
+    if prepared.components.coordination.recommender is not None:
+        parts.append(
+            partial(prepared.components.coordination.recommender.warm_up, prepared.components.layout)
+        )
     return parts + [meter.attack.warm_up for meter in prepared.meters]
 
 

@@ -473,7 +473,7 @@ def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateI
         MemoryInputs.of(components, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages),
         counts,
         TrainingOutline(
-            components.scenario, components.model, components.training, components.recommender, settings,
+            components.scenario, components.model, components.training, components.coordination.recommender, settings,
             counts.epochs, components.layout,
         ),
         hides_user=bool(components.outgoing.withholds_role(BlockRole.USER).any()),

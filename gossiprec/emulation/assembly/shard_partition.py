@@ -65,7 +65,7 @@ def check_divisible(components: RunComponents) -> None:
     ------
     ScenarioError
     """
-    server, shards = components.server, components.scenario.executor.shards
+    server, shards = components.coordination.server, components.scenario.executor.shards
     n_nodes = components.protocol.n_nodes
     if server is not None and server.n_versions > 1:
         raise ScenarioError(

@@ -86,7 +86,7 @@ def check_coordinator(components: RunComponents) -> None:
     ------
     ScenarioError
     """
-    scenario, recommender = components.scenario, components.recommender
+    scenario, recommender = components.scenario, components.coordination.recommender
     sees = scenario.coordinator.sees
     if sees == "updates":
         return
@@ -98,20 +98,22 @@ def check_coordinator(components: RunComponents) -> None:
         )
     if sees != "sums":
         return
-    rule = components.receivers[components.protocol.n_users].rule
+    rule = components.inboxes.receivers[components.protocol.n_users].rule
     if not _reduces_sums(rule):
         raise ScenarioError(
             f"protocol.merge: {registry_name(rule)} compares or limits single answers, but with coordinator.sees "
             f"'sums' the coordinator learns their sum only; use samples, mean, sum or touched-mean, {OTHERWISE}"
         )
-    if recommender is not None and (components.user_upload_width or components.contribution is not None):
+    if recommender is not None and (
+        components.user_upload_width or components.coordination.contribution is not None
+    ):
         raise ScenarioError(
             f"recommender: {name} sends the coordinator data of single users, but coordinator.sees 'sums' sums all "
             f"answers; choose another recommender, {OTHERWISE}"
         )
-    for part in () if components.server is None else components.server.parts:
+    for part in () if components.coordination.server is None else components.coordination.server.parts:
         if part is not None and getattr(part, "needs_answers", True):
-            key = "recommender" if part is components.coordinator_hook else "protocol.server"
+            key = "recommender" if part is components.coordination.hook else "protocol.server"
             which = name if key == "recommender" else registry_name(part)
             raise ScenarioError(
                 f"{key}: {which} computes with single answers, but with coordinator.sees 'sums' the coordinator learns "
@@ -178,7 +180,7 @@ def make_sum_settings(components: RunComponents) -> SumSettings | None:
         layout.n_items,
         layout.item_width,
         weighs=bool((weights != 1.0).any()),
-        counts_items=components.receivers[protocol.n_users].rule.counts_items,
+        counts_items=components.inboxes.receivers[protocol.n_users].rule.counts_items,
         quorum=Quorum(options.threshold, options.minimum),
         masks=n <= MASKED_COHORT if options.masks == "auto" else options.masks,
     )

@@ -88,15 +88,19 @@ class TapeRunner:
     def __init__(
         self, prepared: PreparedRun, stopwatch: Stopwatch, versions: StoredVersions = NO_VERSIONS
     ) -> None:
-        self._serving, self._schedule = prepared.serving, prepared.schedule
-        self._push_rounds, self._answer_rounds = prepared.push_rounds, prepared.answer_rounds
-        self._protocol, self._mode, self._planner = prepared.protocol, prepared.mode, prepared.planner
+        self._serving, self._schedule = prepared.reduction.serving, prepared.schedule
+        self._push_rounds, self._answer_rounds = prepared.rewriting.push_rounds, prepared.reduction.rounds
+        self._protocol, self._mode, self._planner = (
+            prepared.components.protocol,
+            prepared.components.mode,
+            prepared.planner,
+        )
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._stopwatch, self._versions = stopwatch, versions
-        wave_size = prepared.scenario.executor.wave_size
-        reducer = prepared.reducer if prepared.reducer.has_inboxes else None
-        steps = (reducer, prepared.partial_merger, prepared.encoder)
+        wave_size = prepared.components.scenario.executor.wave_size
+        reducer = prepared.reduction.reducer if prepared.reduction.reducer.has_inboxes else None
+        steps = (reducer, prepared.rewriting.merger, prepared.rewriting.encoder)
         options = WaveOptions(
             threads=prepared.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,

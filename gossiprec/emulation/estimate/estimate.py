@@ -89,4 +89,4 @@ def _with_executor(scenario: Scenario, data: DataSizes, progress: Progress) -> S
         prepared = prepare_with_cached_kernels(*parts, stopwatch)
     except ResourceError:
         return scenario
-    return scenario if prepared is None else prepared.scenario
+    return scenario if prepared is None else prepared.components.scenario

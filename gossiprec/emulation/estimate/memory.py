@@ -224,10 +224,14 @@ class MemoryInputs:
             layout=components.layout,
             n_interactions=components.split.n_interactions,
             samples=components.feed.n_samples(components.training.negatives),
-            waiting=components.inbox_capacity,
+            waiting=components.inboxes.capacity,
             n_rewritten=_rewritten_rows(components),
-            stacks_updates=any(stacks_updates(receiver.rule) for receiver in components.receivers.values()),
-            n_versions=1 if components.server is None else components.server.n_versions,
+            stacks_updates=any(
+                stacks_updates(receiver.rule) for receiver in components.inboxes.receivers.values()
+            ),
+            n_versions=1
+            if components.coordination.server is None
+            else components.coordination.server.n_versions,
             n_wakes=n_wakes,
             n_messages=n_messages,
         )

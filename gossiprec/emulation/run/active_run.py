@@ -98,7 +98,9 @@ class ActiveRun:
         self._reached, self._rounds = 0.0, 0
         self._ends_early = False
         self.report: Report | None = None
-        self._attacks = make_attack_results(prepared, make_groups(prepared.scenario, prepared.split))
+        self._attacks = make_attack_results(
+            prepared, make_groups(prepared.components.scenario, prepared.components.split)
+        )
         if len(adversaries := self._attacks.first_adversaries):
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
@@ -147,7 +149,7 @@ class ActiveRun:
         _check_entries("the state", state, fresh)
         for name in parts:
             _check_entries(name, state[name], fresh[name])
-        check_indices(state, fresh, self.prepared.split.n_items)
+        check_indices(state, fresh, self.prepared.components.split.n_items)
         for name, part in parts.items():
             part.restore(state[name])
         store = self.prepared.executor.store
@@ -167,11 +169,11 @@ class ActiveRun:
             "carrier": self._tape_runner,
             "attack_results": self._attacks,
             "recording": self.recording,
-            "reducing": self.prepared.reducer,
-            "serving": self.prepared.serving,
-            "push_rounds": self.prepared.push_rounds,
-            "encoder": self.prepared.encoder,
-            "partial_views": self.prepared.partial_views,
+            "reducing": self.prepared.reduction.reducer,
+            "serving": self.prepared.reduction.serving,
+            "push_rounds": self.prepared.rewriting.push_rounds,
+            "encoder": self.prepared.rewriting.encoder,
+            "partial_views": self.prepared.rewriting.views,
         }
         return {name: part for name, part in parts.items() if part is not None} | self.parts
 
@@ -188,7 +190,7 @@ class ActiveRun:
         """
         prepared, tape_runner = self.prepared, self._tape_runner
         checkpoints = CheckpointWriter(
-            self.directory, prepared.scenario.checkpoint, self._progress, done=self._earlier.rounds
+            self.directory, prepared.components.scenario.checkpoint, self._progress, done=self._earlier.rounds
         )
         self._progress.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False
@@ -361,10 +363,10 @@ class ActiveRun:
 
     def _traffic(self) -> dict[str, Any]:
         """Return the counts of messages by outcome, unless every message simply arrives."""
-        scenario = self.prepared.scenario
+        scenario = self.prepared.components.scenario
         if scenario.network == NetworkOptions() and scenario.churn == Churn():
             return {}
-        online = self.prepared.protocol.availability.mean_online(self._reached)
+        online = self.prepared.components.protocol.availability.mean_online(self._reached)
         return {"network": self.recording.traffic.summary(online), "messages": self.recording.traffic.sent}
 
     def _counts(self) -> dict[str, int]:
@@ -389,10 +391,17 @@ class ActiveRun:
         self._progress.phase("measuring positions")
         with self._timed("positions"):
             of_attacks = self._attacks.values_per_node()
-            write_positions(self.directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
+            write_positions(
+                self.directory, prepared.attacks, of_attacks, prepared.components.protocol.n_nodes
+            )
         with self._timed("utility"):
             remarks = make_remarks(prepared, self._utility, self._utility_now, self._reached)
-        notes = [*self.directory.notes, *remarks.notes(), *self._attacks.notes(), *prepared.reducer.notes()]
+        notes = [
+            *self.directory.notes,
+            *remarks.notes(),
+            *self._attacks.notes(),
+            *prepared.reduction.reducer.notes(),
+        ]
         times = self._times()
         for part in self.parts.values():
             part.close(self.directory)
@@ -415,8 +424,8 @@ class ActiveRun:
             **self._utility.sample_summary(),
             **self._attacks.summary(),
             "attack_seconds": times.attack_seconds,
-            **prepared.protocol.report(),
-            **prepared.reducer.report(),
+            **prepared.components.protocol.report(),
+            **prepared.reduction.reducer.report(),
             **self._recommender_report(),
             "bytes": self.recording.traffic.bytes,
             **self._others.summary(),

@@ -207,7 +207,7 @@ def linear_gap(components: RunComponents, noise: NodeNoise) -> str | None:
     steps = training.optimizer != "sgd" or training.batch_size is not None or training.local_epochs != 1
     gaps = {
         f"the protocol {name} is not rand-gossip or fedavg": name not in ("rand-gossip", "fedavg"),
-        "models are merged by a rule other than a mean, or a server": bool(components.receivers),
+        "models are merged by a rule other than a mean, or a server": bool(components.inboxes.receivers),
         "the coordinator chooses clients by their data, waits for them or weighs them": name == "fedavg"
         and (options.choose != "uniform" or options.round is not None or not options.aggregation.plain
              or options.aggregation.name != "synchronous"),
@@ -219,7 +219,7 @@ def linear_gap(components: RunComponents, noise: NodeNoise) -> str | None:
         "every node holds the rows of all users": protocol.whole_user_table,
         "models are stored in float16": scenario.executor.storage != "float32",
         "training changes during the run": bool(scenario.changes),
-        "the recommender adds terms and data": components.recommender is not None,
+        "the recommender adds terms and data": components.coordination.recommender is not None,
         "a local update is more than one step of sgd on a full batch (training: optimizer sgd, batch_size full, "
         "local_epochs 1), and the unit is not user": bool(steps and by_sample.any()),
     }  # fmt: skip

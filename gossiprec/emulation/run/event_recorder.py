@@ -35,11 +35,11 @@ class MessageSizes(Stateful):
     checkpointed = ("n_trained", "coordinates")
 
     def __init__(self, prepared: PreparedRun) -> None:
-        encoder, message_bytes = prepared.encoder, prepared.node_load.message_bytes
-        self._partial = prepared.partial_messages
+        encoder, message_bytes = prepared.rewriting.encoder, prepared.components.node_load.message_bytes
+        self._partial = prepared.rewriting.partial_messages
         self._resized: dict[int, int] = encoder.sizes if encoder else {}
         self._message_bytes = message_bytes
-        self._extra = prepared.outgoing.extra_bytes
+        self._extra = prepared.components.outgoing.extra_bytes
         self._trained = prepared.executor.update_bytes
         self._encoded: dict[tuple[int, int], int] = encoder.numbers if encoder else {}
         self._n_trained = np.zeros(len(message_bytes), np.int64)
@@ -162,10 +162,18 @@ class EventRecorder(Stateful):
     checkpointed = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
 
     def __init__(self, log: EventWriter, prepared: PreparedRun) -> None:
-        protocol, work, load = prepared.protocol, prepared.executor.work, prepared.node_load
+        protocol, work, load = (
+            prepared.components.protocol,
+            prepared.executor.work,
+            prepared.components.node_load,
+        )
         self._log = log
         self._roles = protocol.roles
-        self._samples, self._mode, self._feed = load.samples, prepared.mode, prepared.feed
+        self._samples, self._mode, self._feed = (
+            load.samples,
+            prepared.components.mode,
+            prepared.components.feed,
+        )
         self.sizes = MessageSizes(prepared)
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
@@ -181,7 +189,7 @@ class EventRecorder(Stateful):
         self._sessions = _sessions(protocol.availability)
         self._control_bytes = np.array([0, *protocol.control_messages.values()], np.int32)
         self._control = np.zeros(0, np.int32) if protocol.control_messages else None
-        self._secure_rounds = prepared.answer_rounds if prepared.learns_sums else None
+        self._secure_rounds = prepared.reduction.rounds if prepared.learns_sums else None
         self._answer_bytes = load.message_bytes
         self.traffic = TrafficCounters()
         self.messages: Columns = {}

@@ -233,7 +233,7 @@ def check_manifest(run: Run, progress: Progress, *, excused: bool) -> None:
 
 
 def _check_data(run: Path, prepared: PreparedRun) -> None:
-    manifest, new = open_run(run).manifest, data_identity(prepared.split)
+    manifest, new = open_run(run).manifest, data_identity(prepared.components.split)
     old = manifest["data"]
     if old != new:
         before, now = (

@@ -133,9 +133,9 @@ def hops_before_start(first: PreparedRun, second: PreparedRun, removed: Sequence
     They are 0 for the users left out, 1 for nodes that know something about their data, and 2 for nodes that begin
     with models that such a node has made.
     """
-    protocol = first.protocol
+    protocol = first.components.protocol
     hops = np.full(protocol.n_nodes, math.inf)
-    if _starts_from_data(first):
+    if _starts_from_data(first.components):
         hops[: protocol.n_users] = 2.0
     hops[_know_data(first, second)] = 1.0
     hops[list(removed)] = 0.0
@@ -144,24 +144,24 @@ def hops_before_start(first: PreparedRun, second: PreparedRun, removed: Sequence
 
 def _starts_from_data(run: RunComponents) -> bool:
     """Return whether a node that knows data of all users makes what the users begin or end with."""
-    hook = run.coordinator_hook
+    hook = run.coordination.hook
     made = hook is not None and type(hook).start is not CoordinatorHook.start
     return made or not run.mode.sends_messages
 
 
 def _know_data(first: PreparedRun, second: PreparedRun) -> Bools:
     """Return the nodes of which knowledge before the first event differs between two runs, shape (n_nodes,)."""
-    knows = first.merge_weights != second.merge_weights
+    knows = first.components.merge_weights != second.components.merge_weights
     settings = (vars(run.executor.work.node_settings) for run in (first, second))
     for one, other in zip(*(each.values() for each in settings), strict=True):
         knows |= one != other
-    means = mean_positives(first.split), mean_positives(second.split)
-    for pair in zip(first.attackers, second.attackers, strict=True):
+    means = mean_positives(first.components.split), mean_positives(second.components.split)
+    for pair in zip(first.components.attackers, second.components.attackers, strict=True):
         knows[pair[0].nodes] |= _poisoners_differ(*pair, same_mean=means[0] == means[1])
-    for nodes in choose_adversary_nodes(first.scenario, first.split.n_users):
+    for nodes in choose_adversary_nodes(first.components.scenario, first.components.split.n_users):
         knows[nodes] = True
-    if first.protocol.has_coordinator:
-        knows[first.protocol.n_users] |= _coordinator_knows(first, second)
+    if first.components.protocol.has_coordinator:
+        knows[first.components.protocol.n_users] |= _coordinator_knows(first.components, second.components)
     return np.asarray(knows)
 
 
@@ -174,7 +174,7 @@ def _poisoners_differ(one: PoisonerGroup, other: PoisonerGroup, *, same_mean: bo
 
 def _coordinator_knows(first: RunComponents, second: RunComponents) -> bool:
     """Return whether a coordinator has data of public users, of all users, or a recommender's popularity of items."""
-    if first.coordinator_hook is not None or not first.mode.sends_messages:
+    if first.coordination.hook is not None or not first.mode.sends_messages:
         return True
     chosen = zip(first.choose_root_users(), second.choose_root_users(), strict=True)
     return any(

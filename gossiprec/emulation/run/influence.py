@@ -252,7 +252,7 @@ def influence(
 
     with temporary_runs(progress) as start:
         first, second = (_repeat(run, derive(run, change, start)) for run in runs)
-        found = compare_models(first, second, np.flatnonzero(second.prepared.split.train.sizes), k)
+        found = compare_models(first, second, np.flatnonzero(second.prepared.components.split.train.sizes), k)
     hops = count_hops(runs, [first.prepared, second.prepared], removed)[found.users]
     changed = found.users[np.isinf(hops) & (found.distance != 0.0)]
     if len(changed):
@@ -367,8 +367,8 @@ def compare_models(first: EndedModels, second: EndedModels, users: I64, k: int) 
 
 def _compare_lists(first: EndedModels, second: EndedModels, users: I64, k: int) -> tuple[F64, F64, F64, F64]:
     """Return overlap, mean change of rank, change of recall, and second recall of the lists of some users."""
-    data = first.prepared.split
-    unseen = ~_members(data, users, *first.prepared.scenario.evaluate.mask.split("+"))
+    data = first.prepared.components.split
+    unseen = ~_members(data, users, *first.prepared.components.scenario.evaluate.mask.split("+"))
     tests = _members(data, users, "test") & unseen
     scores = [run.scores(users) for run in (first, second)]
     tops = [top_items(found, unseen, k) for found in scores]

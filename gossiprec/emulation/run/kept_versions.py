@@ -15,7 +15,7 @@ from gossiprec.scenario import Scenario
 
 def keep_versions(prepared: PreparedRun, folder: Path) -> StoredVersions:
     """Return the writer of the versions that a scenario stores."""
-    evaluate = prepared.scenario.evaluate
+    evaluate = prepared.components.scenario.evaluate
     reports = evaluate.stored_reports
     if isinstance(reports, tuple):
         reports = tuple(evaluate.reports_up_to(round_) for round_ in reports)
@@ -32,15 +32,15 @@ def check_versions(prepared: PreparedRun, folder: Path) -> None:
     ResourceError
         If they do not fit on the disk.
     """
-    reports = prepared.scenario.evaluate.stored_reports
+    reports = prepared.components.scenario.evaluate.stored_reports
     if reports is None:
         return
     why = None
-    if not prepared.mode.nodes_hold_models:
-        why = f"in the run mode {prepared.mode.title} nodes hold no whole models"
+    if not prepared.components.mode.nodes_hold_models:
+        why = f"in the run mode {prepared.components.mode.title} nodes hold no whole models"
     elif prepared.shard is not None:
         why = "the run is divided among shards"
-    elif prepared.schedule.depends_on_values or prepared.serving is not None:
+    elif prepared.schedule.depends_on_values or prepared.reduction.serving is not None:
         why = "the run makes choices by values of models"
     if why is not None:
         raise ScenarioError(
@@ -49,7 +49,7 @@ def check_versions(prepared: PreparedRun, folder: Path) -> None:
         )
     n = prepared.schedule.n_updates
     if reports != "all":
-        n = prepared.protocol.n_nodes * (1 if reports == "last" else len(reports))
+        n = prepared.components.protocol.n_nodes * (1 if reports == "last" else len(reports))
     arena: Arena = prepared.executor.work.arena
     needed = n * (arena.layout.row_size * arena.rows.itemsize + 8)
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())

@@ -267,14 +267,14 @@ class LiveRun(AbstractContextManager["LiveRun"]):
             If the run is divided and has ended.
         """
         prepared = self._active.prepared
-        if not 0 <= node < prepared.protocol.n_nodes:
-            most = prepared.protocol.n_nodes - 1
+        if not 0 <= node < prepared.components.protocol.n_nodes:
+            most = prepared.components.protocol.n_nodes - 1
             raise ScenarioError(f"model: found node {node}; expected a node id from 0 to {most}")
         if prepared.shard is not None:
             self._check_open(or_last=True)
             if self.report is None:
                 raise ScenarioError("model: the other shards have not begun; call step() first")
-        return _blocks(prepared.layout, self._active.model(node))
+        return _blocks(prepared.components.layout, self._active.model(node))
 
     @property
     def prepared(self) -> PreparedRun:

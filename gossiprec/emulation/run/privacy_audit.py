@@ -203,7 +203,7 @@ class _Game:
         plain = self._prepare(drawn, {user: np.ones_like(coin) for user, coin in coins.items()})
         settings = noisy.executor.work.node_settings
         users = np.flatnonzero((settings.clip_norm > 0) | (settings.update_clip > 0))
-        self.noise = NodeNoise.of(noisy, settings), users
+        self.noise = NodeNoise.of(noisy.components, settings), users
         quiet = plain.executor.work.node_settings
         quiet.noise_multiplier[:] = quiet.update_noise[:] = 0.0
         numbers = range(trial * updates, (trial + 1) * updates)
@@ -240,13 +240,13 @@ class _Game:
         train = Ragged.from_parts([row.astype(np.int32) for row in rows])
         found = prepare(self._scenario, load=lambda _: replace(split, train=train))
         if (
-            not isinstance(found.feed, PointwiseFeed)
-            or found.layout.n_users != 1
-            or not found.layout.users.stop
+            not isinstance(found.components.feed, PointwiseFeed)
+            or found.components.layout.n_users != 1
+            or not found.components.layout.users.stop
         ):
             raise ScenarioError(
-                f"model.name: {registry_name(found.model)} is not trained on single items with one user row per node, "
-                "which the canaries of an audit need; audit the noise with mf or gmf"
+                f"model.name: {registry_name(found.components.model)} is not trained on single items with one user row "
+                "per node, which the canaries of an audit need; audit the noise with mf or gmf"
             )
         return found
 
@@ -296,7 +296,7 @@ def _draw_canaries(
 
 def _start(prepared: PreparedRun, users: I64, drawn: Mapping[int, I64]) -> F32:
     """Return first models with long user rows and canary rows of zeros, shape (n_users, row_size)."""
-    layout, arena = prepared.layout, prepared.executor.work.arena
+    layout, arena = prepared.components.layout, prepared.executor.work.arena
     rows: F32 = np.tile(arena.load(np.array([0])), (len(users), 1))
     items = _item_rows(prepared, rows).copy()
     for place, user in enumerate(users.tolist()):
@@ -307,7 +307,9 @@ def _start(prepared: PreparedRun, users: I64, drawn: Mapping[int, I64]) -> F32:
 
 
 def _item_rows(prepared: PreparedRun, rows: Any) -> Any:
-    return rows[:, prepared.layout.items].reshape(len(rows), prepared.layout.n_items, -1)
+    return rows[:, prepared.components.layout.items].reshape(
+        len(rows), prepared.components.layout.n_items, -1
+    )
 
 
 def _moves(prepared: PreparedRun, start: F32, users: I64, update: int) -> F64:

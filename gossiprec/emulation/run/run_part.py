@@ -52,7 +52,7 @@ class RunContext:
     @property
     def scenario(self) -> Scenario:
         """The scenario of the run."""
-        return self.prepared.scenario
+        return self.prepared.components.scenario
 
 
 @dataclass(frozen=True)

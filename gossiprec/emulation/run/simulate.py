@@ -244,20 +244,20 @@ def start_run(
         )
         check_versions(prepared, path)
         shards.start(prepared)
-        view_size = prepared.protocol.view_size
+        view_size = prepared.components.protocol.view_size
         directory = RunDirectory.create(
             path,
-            scenario=prepared.scenario.resolved(),
+            scenario=prepared.components.scenario.resolved(),
             seed=scenario.seed,
             sizes={} if view_size is None else {"view_size": view_size},
             control_kinds=prepared.control_kinds,
             plugins=scenario_plugins(scenario),
-            data=data_identity(prepared.split),
+            data=data_identity(prepared.components.split),
             inputs=prepared.inputs,
             changes=changes,
             overwrite=overwrite,
         )
-        directory.write_names(prepared.split.user_names, prepared.split.item_names)
+        directory.write_names(prepared.components.split.user_names, prepared.components.split.item_names)
         return (
             yield from execute_run(
                 lambda: ActiveRun(prepared, directory, options, begin, stored),

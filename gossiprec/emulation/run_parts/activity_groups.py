@@ -39,7 +39,7 @@ class ActivityGroupMetrics(RunPart):
     def make(cls, run: RunContext) -> ActivityGroupMetrics | None:
         """Return the means of a run, if its scenario has groups by activity."""
         n_groups = run.scenario.evaluate.activity_groups
-        return None if n_groups is None else cls(run.prepared.split, n_groups, run.utility)
+        return None if n_groups is None else cls(run.prepared.components.split, n_groups, run.utility)
 
     def after_attacks(self, report: ReportInProgress) -> None:
         """Take a report into account; whether it is the best by validation items is known then."""

@@ -40,7 +40,9 @@ class UserValues(RunPart):
         """Return the values of a run, unless its scenario keeps none."""
         kept = run.scenario.evaluate.by_user
         return (
-            None if kept == "none" else cls(run.utility, run.prepared.split.n_users, keep_all=kept == "all")
+            None
+            if kept == "none"
+            else cls(run.utility, run.prepared.components.split.n_users, keep_all=kept == "all")
         )
 
     def after_attacks(self, report: ReportInProgress) -> None:

@@ -30,8 +30,8 @@ class GroupUtility(RunPart):
     @classmethod
     def make(cls, run: RunContext) -> GroupUtility | None:
         """Return the utility of the groups, if the scenario has any."""
-        groups = make_groups(run.scenario, run.prepared.split)
-        return cls(groups, run.prepared.split) if groups else None
+        groups = make_groups(run.scenario, run.prepared.components.split)
+        return cls(groups, run.prepared.components.split) if groups else None
 
     def after_attacks(self, report: ReportInProgress) -> None:
         """Take a report into account; whether it is the best by validation items is known then."""

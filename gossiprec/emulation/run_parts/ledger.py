@@ -81,18 +81,24 @@ class PrivacyLedger(RunPart):
     def make(cls, run: RunContext) -> PrivacyLedger:
         """Return the ledger of a run's policies and of the user rows that its clients upload."""
         prepared = run.prepared
-        recommender, uploads, has_uploads = prepared.recommender, None, bool(prepared.user_upload_width)
+        recommender, uploads, has_uploads = (
+            prepared.components.coordination.recommender,
+            None,
+            bool(prepared.components.user_upload_width),
+        )
         if recommender is not None and has_uploads and recommender.user_upload_epsilon is not None:
-            uploads = partial(spend_on_uploads, recommender.user_upload_epsilon, prepared.split.n_users)
+            uploads = partial(
+                spend_on_uploads, recommender.user_upload_epsilon, prepared.components.split.n_users
+            )
         return cls(
             accounted_policies(prepared),
-            prepared.protocol.n_nodes,
+            prepared.components.protocol.n_nodes,
             run.recording.sizes.count_rewritten_values,
-            prepared.policies,
-            reveals_items=prepared.mode.reveals_items,
+            prepared.components.policies,
+            reveals_items=prepared.components.mode.reveals_items,
             uploads=uploads,
             revealed={
-                "choices_in_the_open": prepared.protocol.choices_follow_data,
+                "choices_in_the_open": prepared.components.protocol.choices_follow_data,
                 "told_in_the_open": has_uploads and uploads is None,
             },
         )
@@ -177,11 +183,11 @@ def accounted_policies(prepared: PreparedRun) -> list[Policy]:
     If clients send updates, rewriting does not hide which items were touched: no budget covers whole messages, only
     the numbers in them.
     """
-    if not prepared.mode.reveals_items:
-        return prepared.policies
-    transforms = [policy.transform() for policy in prepared.policies]
+    if not prepared.components.mode.reveals_items:
+        return prepared.components.policies
+    transforms = [policy.transform() for policy in prepared.components.policies]
     return [
         policy
-        for policy, transform in zip(prepared.policies, transforms, strict=True)
+        for policy, transform in zip(prepared.components.policies, transforms, strict=True)
         if transform is None or not transform.rewrites
     ]

@@ -21,7 +21,7 @@ class PredictedReach(RunPart):
     @classmethod
     def make(cls, run: RunContext) -> PredictedReach:
         """Return the shares; a protocol without a prediction has none."""
-        return cls(run.prepared.protocol)
+        return cls(run.prepared.components.protocol)
 
     def after_utility(self, report: ReportInProgress) -> bool:
         """Add the predictions of a report."""

@@ -32,10 +32,15 @@ class RunSpeed(RunPart):
         if status != "complete":
             return
         prepared, parts = self._prepared, summary["seconds"]
-        mean = float(prepared.feed.n_samples(prepared.training.negatives).mean())
-        samples = prepared.mode.samples_per_epoch(mean, prepared.protocol.n_users)
-        work = training_work(prepared.model, prepared.layout, epochs=summary["node_updates"], samples=samples)
+        mean = float(prepared.components.feed.n_samples(prepared.components.training.negatives).mean())
+        samples = prepared.components.mode.samples_per_epoch(mean, prepared.components.protocol.n_users)
+        work = training_work(
+            prepared.components.model,
+            prepared.components.layout,
+            epochs=summary["node_updates"],
+            samples=samples,
+        )
         seconds = summary["wall_seconds"] - sum(parts.get(part, 0.0) for part in ("load", "compile", "setup"))
         if work > 0 and seconds > 0:
-            kind = run_kind(prepared.scenario, prepared.executor.name)
+            kind = run_kind(prepared.components.scenario, prepared.executor.name)
             record_timing(kind, RunTiming(work, seconds, prepared.threads.size))

@@ -230,14 +230,16 @@ class AttackResults(Stateful):
 
 def make_attack_results(prepared: PreparedRun, groups: Sequence[UserGroup]) -> AttackResults:
     """Return the record of a run's attacks."""
-    defended = np.zeros(prepared.split.n_users, np.bool_)
-    for policy in prepared.policies:
+    defended = np.zeros(prepared.components.split.n_users, np.bool_)
+    for policy in prepared.components.policies:
         defended[policy.nodes] = True
-    truth = Truth(prepared.split, groups, prepared.scenario.seed, lambda: prepared.own_rows)
-    parts = [part for _, part in prepared.coordinator_parts]
+    truth = Truth(
+        prepared.components.split, groups, prepared.components.scenario.seed, lambda: prepared.own_rows
+    )
+    parts = [part for _, part in prepared.components.coordinator_parts]
     choices = (
-        *prepared.scenario.observers,
-        *prepared.scenario.adversaries,
+        *prepared.components.scenario.observers,
+        *prepared.components.scenario.adversaries,
     )  # an attack on uploads comes last
     names = [choice.name for choice in choices]
     meters = zip((*names, "uploads"), prepared.ranking_meters, strict=False)

@@ -128,10 +128,10 @@ def make_remarks(
     tied, tie = evaluator.users_with_tied_scores, None
     if len(tied):
         node = int(tied[0])
-        trained = prepared.mode.trained_node(node, prepared.protocol.n_users)
+        trained = prepared.components.mode.trained_node(node, prepared.components.protocol.n_users)
         tie = Tie(len(tied), node, int(prepared.planner.update_counts[trained]), time)
     return Remarks(
-        prepared.split.n_users,
+        prepared.components.split.n_users,
         utility,
         evaluator.baseline_metrics(),
         evaluator.count_users_with_few_candidates(),

@@ -559,8 +559,12 @@ def _renumber(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
 
 def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> UtilityEvaluator:
     """Return the evaluator of recommendations; `baselines` adds baseline orders, which one shard measures."""
-    scenario, split, evaluate = prepared.scenario, prepared.split, prepared.scenario.evaluate
-    attacked = poisoner_targets(prepared.attackers)
+    scenario, split, evaluate = (
+        prepared.components.scenario,
+        prepared.components.split,
+        prepared.components.scenario.evaluate,
+    )
+    attacked = poisoner_targets(prepared.components.attackers)
     targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)
     options = UtilityOptions(
         targets=targets,

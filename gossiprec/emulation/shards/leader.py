@@ -62,7 +62,7 @@ class ShardStateService:
     @property
     def users(self) -> I64:
         """The users of this shard, ascending."""
-        own, n_users = self.shard.parts.own_nodes, self._prepared.split.n_users
+        own, n_users = self.shard.parts.own_nodes, self._prepared.components.split.n_users
         return own[: np.searchsorted(own, n_users)]
 
     def take_new_update_sizes(self) -> dict[str, I64]:
@@ -97,7 +97,7 @@ class ShardStateService:
         """Return the state that a report needs: results of single observers, and counts of the run so far."""
         return {
             "attacks": self._attacks(self.shard.number, whole=False),
-            "inboxes": self._prepared.reducer.counters(),
+            "inboxes": self._prepared.reduction.reducer.counters(),
             "plan": self.fingerprint,
             "sent": vars(self.runner.sent)
             | {"processor_s": time.process_time(), "peak_rss_mib": peak_rss_mib()},
@@ -116,7 +116,7 @@ class ShardStateService:
         needed = self._planner.needed_rows
         rows = self._payloads.result_handles(needed[self.shard.routes.last_writing_shard(needed) == number])
         nodes = self.shard.parts.nodes_of_shard(number)
-        rules, encoder = self._prepared.reducer.state(), self._prepared.encoder
+        rules, encoder = self._prepared.reduction.reducer.state(), self._prepared.rewriting.encoder
         return {
             "encoder": [] if encoder is None else encoder.export_nodes(nodes),
             "rows": (rows, self._payloads.pack(rows, nodes)),
@@ -137,16 +137,16 @@ class ShardStateService:
         self._payloads.unpack(rows, values, nodes)
         self._payloads.restore_outside_handles(nodes, state["nodes"])
         self.restore_observer_state(number, state["attacks"])
-        self._prepared.reducer.restore_rules(state["rules"])
-        if self._prepared.encoder is not None:
-            self._prepared.encoder.import_nodes(nodes, state["encoder"])
+        self._prepared.reduction.reducer.restore_rules(state["rules"])
+        if self._prepared.rewriting.encoder is not None:
+            self._prepared.rewriting.encoder.import_nodes(nodes, state["encoder"])
 
     def restore_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Restore the part of a checkpoint that belongs to this shard."""
         prepared, planner = self._prepared, self._planner
         planner.restore(state["planner"])
-        if prepared.push_rounds is not None:
-            prepared.push_rounds.restore(state["push_rounds"])
+        if prepared.rewriting.push_rounds is not None:
+            prepared.rewriting.push_rounds.restore(state["push_rounds"])
         prepared.executor.store.grow(planner.capacity)
         self.shard.routes.restore(*planner.last_writers)
         self._payloads.refer_to_versions(planner.needed_rows, state["versions"])
@@ -156,7 +156,7 @@ class ShardStateService:
     @property
     def _sizes(self) -> dict[str, dict[tuple[int, int], int]]:
         """The sizes and rewritten values of updates that are not logged yet, by node and number of its update."""
-        sizes, encoder = self._prepared.executor.update_bytes, self._prepared.encoder
+        sizes, encoder = self._prepared.executor.update_bytes, self._prepared.rewriting.encoder
         return {
             "updates": {} if sizes is None else sizes,
             "rewritten": {} if encoder is None else encoder.numbers,
@@ -165,7 +165,7 @@ class ShardStateService:
     @property
     def _resized(self) -> dict[int, int]:
         """The sizes of messages that policies have resized and that are not logged yet."""
-        encoder = self._prepared.encoder
+        encoder = self._prepared.rewriting.encoder
         return {} if encoder is None else encoder.sizes
 
     def _attacks(self, number: int, *, whole: bool) -> list[Mapping[str, Any] | None]:
@@ -244,7 +244,7 @@ class ShardLeader(NoFollowers):
             state = {
                 "planner": prepared.planner.state(),
                 "carrier": self._tape_runner.state(),
-                "push_rounds": prepared.push_rounds and prepared.push_rounds.state(),
+                "push_rounds": prepared.rewriting.push_rounds and prepared.rewriting.push_rounds.state(),
                 "versions": self._payloads.version_numbers(rows),
             }
             state = copy.deepcopy(state) | {"own": self._service.full_state(shard)}
@@ -254,8 +254,8 @@ class ShardLeader(NoFollowers):
 
     def gather_update_sizes(self) -> None:
         """Gather the sizes of the updates of other shards' clients."""
-        resizes = self._prepared.outgoing.nodes_with("resizes").any()
-        if not (self._prepared.mode.sizes_follow_training or resizes):
+        resizes = self._prepared.components.outgoing.nodes_with("resizes").any()
+        if not (self._prepared.components.mode.sizes_follow_training or resizes):
             return
         self._ask(SIZES)
         for sizes in self._answers():
@@ -284,13 +284,13 @@ class ShardLeader(NoFollowers):
                     "results; use machines of the same kind, or set executor.name to auto"
                 )
             self._service.restore_observer_state(shard, report["attacks"])
-        self._prepared.reducer.elsewhere = {
+        self._prepared.reduction.reducer.elsewhere = {
             name: sum(report["inboxes"][name] for report in self._reports)
-            for name in self._prepared.reducer.counters()
+            for name in self._prepared.reduction.reducer.counters()
         }
-        recommender = self._prepared.recommender
+        recommender = self._prepared.components.coordination.recommender
         if recommender is not None and overrides_method(recommender, "report"):
-            self._bring(np.arange(self._prepared.split.n_users))
+            self._bring(np.arange(self._prepared.components.split.n_users))
 
     def gather_full_state(self) -> None:
         """Gather all rows in use, all optimizer state and the state of all observers."""

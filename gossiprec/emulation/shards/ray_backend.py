@@ -347,7 +347,11 @@ class RayShardGroup(ShardGroup):
             self._progress.phase(f"shard {number} on {report['host']}, process {report['pid']}")
         self._link({number: report["address"] for number, report in about.items()})
         # the leader's scenario, which names the executor that `inner: auto` has become
-        resolved, letterbox, split = prepared.scenario.resolved(), self._letterbox, ray.put(prepared.split)
+        resolved, letterbox, split = (
+            prepared.components.scenario.resolved(),
+            self._letterbox,
+            ray.put(prepared.components.split),
+        )
         runs = {
             member.follow.remote(resolved, split, self._members, letterbox): number
             for number, member in self._members.items()

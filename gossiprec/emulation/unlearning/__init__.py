@@ -69,7 +69,7 @@ class FinalModels:
             yield
             return
         store = self.prepared.executor.store
-        handle = self.prepared.planner.current_row(self.prepared.protocol.n_users)
+        handle = self.prepared.planner.current_row(self.prepared.components.protocol.n_users)
         own = np.array(store.merged_columns(handle))
         store.store_merged(handle, handle, self.version, None)
         try:
@@ -163,10 +163,10 @@ class Unlearner(ABC):
         ------
         ScenarioError
         """
-        if not prepared.mode.sends_messages:
+        if not prepared.components.mode.sends_messages:
             raise ScenarioError(
-                f"method {registry_name(self)}: found {prepared.mode.title}, in which no node has its own data; "
-                "expected gossip or a federation; use retrain"
+                f"method {registry_name(self)}: found {prepared.components.mode.title}, in which no node has its own "
+                "data; expected gossip or a federation; use retrain"
             )
 
     def note_round(self, answers: RoundAnswers, removed: I64) -> None:  # noqa: B027 (only if it stores updates)
@@ -268,17 +268,20 @@ class StoresUpdates(Unlearner):
 
     def check(self, prepared: PreparedRun) -> None:
         """Refuse runs without updates of single clients that are added up."""
-        rule = prepared.receivers.get(prepared.protocol.n_users)
+        rule = prepared.components.inboxes.receivers.get(prepared.components.protocol.n_users)
         found, remedy = None, ""
-        if prepared.mode.title != "clients without a model":
-            found, remedy = prepared.mode.title, "set protocol to {name: fedavg, client_model: none, ...}"
-        elif prepared.scenario.coordinator.sees != "updates":
-            found = f"coordinator.sees: {prepared.scenario.coordinator.sees}"
+        if prepared.components.mode.title != "clients without a model":
+            found, remedy = (
+                prepared.components.mode.title,
+                "set protocol to {name: fedavg, client_model: none, ...}",
+            )
+        elif prepared.components.scenario.coordinator.sees != "updates":
+            found = f"coordinator.sees: {prepared.components.scenario.coordinator.sees}"
             remedy = "set it to updates, because single updates are revised"
         elif rule is None or not rule.rule.from_sums:
             found = f"the rule {rule.name if rule else None}"
             remedy = "set protocol.merge to samples, mean, sum or touched-mean"
-        elif prepared.server is not None:
+        elif prepared.components.coordination.server is not None:
             found = "a coordinator that changes what it aggregates (protocol.server, recommender)"
             remedy = "remove it"
         if found is not None:

@@ -81,7 +81,7 @@ class CFRU(StoresUpdates):
     def forget(self, request: UnlearningRequest) -> Forgotten:
         """Return the corrected version."""
         prepared = request.models.prepared
-        handle = prepared.planner.current_row(prepared.protocol.n_users)
+        handle = prepared.planner.current_row(prepared.components.protocol.n_users)
         version = prepared.executor.store.merged_columns(handle)
         if len(self._error):
             version = (version + self.options.theta * self._error).astype(np.float32)

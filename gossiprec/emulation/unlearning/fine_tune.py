@@ -60,7 +60,7 @@ class FineTune(Unlearner):
         ScenarioError
         """
         super().check(prepared)
-        for policy in prepared.policies:
+        for policy in prepared.components.policies:
             if isinstance(policy, LDP) and policy.options.scale > 0:
                 raise ScenarioError(
                     "method fine-tune: found the policy ldp, and its noise on messages would be drawn twice and cancel "

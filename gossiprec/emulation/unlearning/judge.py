@@ -164,7 +164,7 @@ def unlearn(
             chosen = {name: method for name, method in chosen.items() if _fits(method, factual)}
         for method in chosen.values():
             method.check(factual.prepared)
-        factual.prepared.reducer.on_aggregate = _noting(chosen, removed)
+        factual.prepared.reduction.reducer.on_aggregate = _noting(chosen, removed)
         ended = factual.finish()
         check_same(run, ended, log_difference(run, ended, True))
         request = UnlearningRequest(changed, removed, FinalModels(factual), start)
@@ -218,7 +218,7 @@ def _noting(methods: Mapping[str, Unlearner], removed: I64) -> OnAggregate | Non
 
 def _judge(found: Mapping[str, Forgotten], request: UnlearningRequest, k: int) -> Unlearned:
     exact = found[RETRAIN].models
-    others = np.flatnonzero(exact.prepared.split.train.sizes)
+    others = np.flatnonzero(exact.prepared.components.split.train.sizes)
     attack = functools.partial(membership_auc, request=request, others=others)
     return Unlearned(
         request.removed,
@@ -240,7 +240,7 @@ def spent_epsilon(found: Forgotten, request: UnlearningRequest, others: I64) -> 
     None if no other node has noise, as in a federation without client models.
     """
     prepared = request.models.prepared
-    noise = NodeNoise.of(prepared, prepared.executor.work.node_settings)
+    noise = NodeNoise.of(prepared.components, prepared.executor.work.node_settings)
     nodes = others[noise.multiplier[others] > 0]
     updates = prepared.planner.update_counts + (0 if found.updates is None else found.updates)
     epochs = (updates * noise.epochs)[nodes].astype(np.float64)
@@ -271,12 +271,12 @@ def membership_auc(models: FinalModels, request: UnlearningRequest, others: I64)
         Mean over forgotten users and attacked nodes; NaN if the model has no user rows, or scores need more than items.
     """
     before, prepared = request.models.prepared, models.prepared
-    layout, split, scenario = before.layout, before.split, before.scenario
-    if not layout.user_width or prepared.model.feed.context_columns:
+    layout, split, scenario = before.components.layout, before.components.split, before.components.scenario
+    if not layout.user_width or prepared.components.model.feed.context_columns:
         return float("nan")
     candidates = draw_candidates(split.train, split.test, split.n_items, PAIRS, "popularity", scenario.seed)
     is_member = membership_of(split.train, candidates)
-    servers = np.arange(prepared.protocol.n_users, prepared.protocol.n_nodes)
+    servers = np.arange(prepared.components.protocol.n_users, prepared.components.protocol.n_nodes)
     nodes, scorer = servers if len(servers) else others, Scorer(prepared.executor)
     users = layout.user_index(request.removed)
     aucs = []
