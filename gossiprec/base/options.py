@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -34,6 +34,10 @@ Count = Annotated[int, Field(ge=1, le=LARGEST)]
 """A number of things, at least one."""
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
+KeyPath: TypeAlias = tuple[str | int, ...]
+Problem: TypeAlias = tuple[KeyPath, str]
+"""The key path of a wrong value, and a message about it."""
+
 
 class Options(BaseModel):
     """Options of one registered thing, or one section of a scenario.
@@ -47,6 +51,18 @@ class Options(BaseModel):
     def remarks(self) -> dict[str, str]:
         """Return comments that ``gossiprec scenario show`` prints after some keys, by key."""
         return {}
+
+    def check_scenario(self, scenario: Any) -> Iterator[Problem]:
+        """Yield the options that contradict other sections, by key; options inside these are asked, too."""
+        return iter(())
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield the options that are too large for the data, by key; options inside these are asked, too."""
+        return iter(())
+
+    def describe_ineffective(self, scenario: Any) -> Iterator[str]:
+        """Yield a sentence for each option that has no effect because of another one."""
+        return iter(())
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -67,6 +83,30 @@ class Options(BaseModel):
             if isinstance(number, float) and number and not LEAST <= abs(number) <= MOST:
                 raise ValueError(f"found {number:g}; expected 0, or a magnitude from {LEAST:g} to {MOST:g}")
         return value
+
+
+def listed(key: str, value: Any) -> list[tuple[KeyPath, Any]]:
+    """Return the values of an option that holds one or a tuple of them, each with its key path; none of None."""
+    if isinstance(value, tuple):
+        return [((key, index), each) for index, each in enumerate(value)]
+    return [] if value is None else [((key,), value)]
+
+
+def small_fractions(key: str, fractions: Any, n_users: int) -> Iterator[Problem]:
+    """Yield the fractions of an option that select no node."""
+    for path, fraction in listed(key, fractions):
+        if round(fraction * n_users) < 1:
+            hint = f"raise it to {1 / n_users:.2g} or more"
+            yield path, f"found {fraction}, which selects no node of {n_users}; {hint}"
+
+
+def unknown_nodes(key: str, nodes: Any, n_users: int, hint: str = "") -> Iterator[Problem]:
+    """Yield the nodes of an option that do not exist: node ids, or a fraction that selects none."""
+    for path, message in small_fractions("fraction", getattr(nodes, "fraction", None), n_users):
+        yield (key, *path), message
+    for path, node in listed(key, nodes if isinstance(nodes, tuple | int) else None):
+        if node >= n_users:
+            yield path, f"found node {node}, but node ids range from 0 to {n_users - 1}{hint}"
 
 
 class NoOptions(Options):

@@ -50,7 +50,7 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
 
     from gossiprec.base.plain_text import DUMPER
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.cross_checks import describe_ineffective_options
+    from gossiprec.scenario.section_checks import describe_ineffective_options
 
     loaded = load_scenario(file, overrides)
     text = yaml.dump(loaded.resolved(), Dumper=DUMPER, sort_keys=False)

@@ -78,7 +78,7 @@ def simulate(
     readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.cross_checks import describe_ineffective_options
+    from gossiprec.scenario.section_checks import describe_ineffective_options
 
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
     for note in () if output.quiet else describe_ineffective_options(loaded):

@@ -360,7 +360,7 @@ def _scenario_graphs(path: str, request: GraphRequest) -> list[NamedGraph]:
     from gossiprec.emulation.assembly.schedule import make_protocol
     from gossiprec.network.protocols.contact_graphs import protocol_graphs
     from gossiprec.scenario import load_scenario
-    from gossiprec.scenario.cross_checks import check_sizes
+    from gossiprec.scenario.section_checks import check_sizes
 
     if request.settings or request.nodes is not None:
         raise ScenarioError(

@@ -9,6 +9,9 @@ squared Frobenius norm over the items of the batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
 import numpy as np
 from pydantic import Field
 
@@ -24,6 +27,19 @@ class ShareLessOptions(Options):
 
     tau: float = Field(default=1.0, ge=0)
     """weight of the squared drift of items since the start of the local update; 0: none"""
+    adds_loss: ClassVar[bool] = True
+    """Whether a local update has a term in its loss, in addition to the model's."""
+
+    def describe_ineffective(self, scenario: Any) -> Iterator[str]:
+        """Yield a note if a local update has one step, in which no item has drifted yet."""
+        training = scenario.training
+        if self.tau and training.batch_size == "full" and training.local_epochs == 1:
+            yield (
+                "policies: share-less: tau pulls items back to their values at the start of a local update, "
+                "but with one step per update (training.batch_size: full, local_epochs: 1) no item has "
+                "moved yet, so every tau gives the same result; raise training.local_epochs or set a batch "
+                "size to make tau effective"
+            )
 
 
 @POLICIES.register("share-less")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import Problem
 from gossiprec.base.registry import Registry
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from gossiprec.rules.servers import Server
     from gossiprec.scenario import Scenario
     from gossiprec.scenario.definition import RegisteredChoice
-    from gossiprec.scenario.problems import Problems
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,9 @@ class RunMode(ABC):
     requires_torch: ClassVar[bool] = False
     """Whether training requires torch, so that a run cannot be portable."""
 
-    def check_scenario(self, scenario: Scenario, problems: Problems) -> None:  # noqa: B027 (most modes allow all)
-        """Report the sections and keys of a scenario that do not fit the mode, before data are loaded."""
+    def check_scenario(self, scenario: Scenario) -> Iterator[Problem]:
+        """Yield the sections and keys of a scenario that do not fit the mode, before data are loaded."""
+        return iter(())
 
     @abstractmethod
     def has_interaction_graph(self, model: type) -> bool:
@@ -217,9 +219,4 @@ MODES: Registry[type[RunMode]] = Registry("run mode", __name__)
 
 def choose_mode(protocol: Protocol) -> RunMode:
     """Return the mode of a run under a protocol."""
-    return choose_mode_of_class(type(protocol), protocol.options)
-
-
-def choose_mode_of_class(kind: type[Protocol], options: Any) -> RunMode:
-    """Return the mode of a run under a class of protocols with some options, before there is data."""
-    return MODES[kind.mode_of(options)]()
+    return MODES[protocol.mode_of(protocol.options)]()

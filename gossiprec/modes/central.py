@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.options import Problem
 from gossiprec.modes import COPIES_PER_STEP, MODES, RunMode, StoreMemory, TrainingOutline
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.components import RunComponents
     from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.scenario import Scenario
-    from gossiprec.scenario.problems import Problems
 
 
 @MODES.register("central")
@@ -28,8 +29,8 @@ class CentralTraining(RunMode):
     requires_torch = True
     takes_cached_kernels = False
 
-    def check_scenario(self, scenario: Scenario, problems: Problems) -> None:
-        """Report sections that concern messages, or nodes that train."""
+    def check_scenario(self, scenario: Scenario) -> Iterator[Problem]:
+        """Yield sections that concern messages, or nodes that train."""
         name = scenario.protocol.name
         for section in (
             "policies",
@@ -43,7 +44,7 @@ class CentralTraining(RunMode):
         ):
             value = getattr(scenario, section)
             if value and value != type(scenario).model_fields[section].get_default(call_default_factory=True):
-                problems.add(
+                yield (
                     (section,),
                     f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
                     "messages are sent; remove the section, or choose another protocol",
@@ -56,7 +57,7 @@ class CentralTraining(RunMode):
         for key, values in allowed.items():
             found = getattr(scenario.executor, key)
             if found not in values:
-                problems.add(
+                yield (
                     ("executor", key),
                     f"found {found!r}; expected {' or '.join(values)}, because with {name} one "
                     "model is trained by autograd on the CPU",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
 from gossiprec.base.features import FeatureFile
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Options, Problem, unknown_nodes
 from gossiprec.scenario.network import Churn, NetworkOptions
 from gossiprec.scenario.problems import Problems, SourceMap, add_validation_problems
 from gossiprec.scenario.sections import (
@@ -21,6 +23,7 @@ from gossiprec.scenario.sections import (
     StopOptions,
     Targets,
     TrainingOptions,
+    unknown_targets,
 )
 
 Slug = Annotated[
@@ -84,6 +87,10 @@ class PolicyChoice(RegisteredChoice):
     nodes: Nodes = "all"
     """all, {fraction: f}, or a list of node ids."""
 
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield nodes that do not exist."""
+        return unknown_nodes("nodes", self.nodes, n_users)
+
 
 class AttackerChoice(RegisteredChoice):
     """A poisoning method, the number of nodes that use it, and their goal."""
@@ -129,12 +136,43 @@ class AttackerChoice(RegisteredChoice):
             )
         return self
 
+    def count(self, n_users: int) -> int:
+        """Return the number of poisoners; of a fraction of the users, rounded down up to floating-point error."""
+        return int((self.fraction or 0.0) * n_users + 1e-9) if self.number is None else self.number
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield targets that do not exist, a fraction of no poisoner, and more or fewer edges than possible."""
+        yield from unknown_targets(self.targets, n_items)
+        count, edges = self.count(n_users), self.edges
+        if self.fraction and count < 1:
+            unit = 10.0 ** (math.floor(math.log10(1.0 / n_users)) - 1)
+            least = math.ceil(1.0 / n_users / unit - 1e-9) * unit  # one user, rounded up to two digits
+            yield (
+                ("fraction",),
+                f"found {self.fraction}, which gives no poisoner for {n_users} users; raise it to {least:.2g} or more, "
+                "or set number: 1 instead",
+            )
+        if edges is not None and edges > n_users:
+            found = f"there are only {n_users} users, each with at most one attack edge; lower it"
+            yield ("edges",), f"found {edges}, but {found}"
+        elif edges is not None and edges < count and not self.linked:
+            yield (
+                ("edges",),
+                f"found {edges} for {count} poisoners; expected an edge for each; raise it, use fewer poisoners, or "
+                "link them (linked: true)",
+            )
+
 
 class AdversaryChoice(RegisteredChoice):
     """An active adversary and the nodes of users that it has taken over."""
 
     nodes: Nodes
     """all, {fraction: f}, or a list of node ids."""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield nodes that do not exist."""
+        hint = "; a coordinator or head acts by protocol.server"
+        return unknown_nodes("nodes", self.nodes, n_users, hint)
 
 
 class ScenarioHeader(Options):

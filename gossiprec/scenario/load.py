@@ -11,16 +11,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.base.errors import GossipRecError, ScenarioError, did_you_mean
-from gossiprec.base.options import NoOptions, Options, options_class
+from gossiprec.base.options import KeyPath, NoOptions, Options, options_class
 from gossiprec.base.registry import Registry
 from gossiprec.base.text import format_value
-from gossiprec.modes import choose_mode_of_class
-from gossiprec.scenario.cross_checks import (
-    check_attack_sections,
-    check_interaction_graph,
-    check_portable,
-    check_sections,
-)
 from gossiprec.scenario.definition import (
     FIXED,
     AdversaryChoice,
@@ -32,7 +25,6 @@ from gossiprec.scenario.definition import (
     ScenarioHeader,
 )
 from gossiprec.scenario.problems import (
-    KeyPath,
     Problems,
     SourceMap,
     add_validation_problems,
@@ -40,6 +32,7 @@ from gossiprec.scenario.problems import (
     unknown_key_message,
 )
 from gossiprec.scenario.registries import Registries
+from gossiprec.scenario.section_checks import ScenarioFacts, section_problems
 from gossiprec.scenario.yaml_source import (
     Override,
     SourceLayer,
@@ -133,14 +126,7 @@ def build_scenario(
     scenario = _Builder(things, problems).scenario(layer.data)
     _say_how_to_change_names(overrides, problems, layer.source_map)
     if scenario is not None:
-        protocol, model = things.protocols[scenario.protocol.name], things.models[scenario.model.name]
-        mode = choose_mode_of_class(protocol, scenario.protocol.options)
-        users_meet = getattr(protocol, "users_meet", None)
-        peers_meet = users_meet is None or users_meet(scenario.protocol.options)
-        check_sections(scenario, problems, mode=mode, peers_meet=peers_meet)
-        check_interaction_graph(scenario, problems, mode=mode, model=model)
-        check_attack_sections(scenario, problems, attacks=things.attacks)
-        check_portable(scenario, problems, mode=mode, attacks=things.attacks)
+        problems.add_all(section_problems(scenario, ScenarioFacts.of(scenario, things)))
     return scenario, layer.source_map
 
 

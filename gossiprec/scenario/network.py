@@ -7,12 +7,13 @@ nodes, and the handling of their messages and models.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import LARGEST, Options, RegisteredName, registered_name
+from gossiprec.base.options import LARGEST, Options, Problem, RegisteredName, registered_name, unknown_nodes
 from gossiprec.network.sessions import SESSION_FORMATS
 from gossiprec.network.sim.clock import RateUnit, TimeUnit
 from gossiprec.scenario.sections import NodeIds, Nodes
@@ -287,6 +288,14 @@ class PartitionOptions(Options):
             raise ValueError(f"found node {twice[0]} twice; expected each node in one group")
         return self
 
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield nodes that do not exist, and more parts than nodes."""
+        for number, group in enumerate(self.groups or ()):
+            for path, message in unknown_nodes("nodes", group, n_users):
+                yield ("groups", number, *path), message
+        if (self.parts or 0) > n_users:
+            yield ("parts",), f"found {self.parts}, but there are only {n_users} nodes"
+
 
 class Compute(Options):
     """Duration of a local update."""
@@ -319,6 +328,13 @@ class NetworkOptions(Options):
     compute: Compute | None = None
     """Time of a local update; null: none."""
 
+    @property
+    def takes_no_time(self) -> bool:
+        """Whether messages and local updates take no time."""
+        latency = self.latency
+        instant = isinstance(latency, ConstantLatency) and latency.value == 0.0
+        return instant and self.compute is None and not self.bandwidth.is_limited
+
     @field_validator("latency", mode="before")
     @classmethod
     def _law(cls, latency: object) -> object:
@@ -342,6 +358,10 @@ class NodeSelection(Options):
 
     nodes: Nodes = "all"
     """all, {fraction: f}, or a list of node ids."""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield nodes that do not exist."""
+        return unknown_nodes("nodes", self.nodes, n_users)
 
 
 class AlternatingSessions(NodeSelection):
@@ -459,7 +479,7 @@ Sessions: TypeAlias = Annotated[
 ]
 
 
-class PermanentChange(Options):
+class PermanentChange(NodeSelection):
     """Nodes that join, or leave, once and permanently."""
 
     nodes: Nodes

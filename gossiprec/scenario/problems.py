@@ -9,15 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.base.errors import REMOVED, ScenarioError, did_you_mean
-from gossiprec.base.options import RegisteredOptions
+from gossiprec.base.options import KeyPath, Problem, RegisteredOptions
 from gossiprec.base.text import format_value
-
-KeyPath: TypeAlias = tuple[str | int, ...]
 
 MOST_SHOWN = 50
 _NULL = "found null, "
@@ -81,7 +79,7 @@ class Problems:
         """Note a problem at `path`; `origin` is looked up in the source map unless given."""
         self._found.append((path, message, origin))
 
-    def add_all(self, found: Iterable[tuple[KeyPath, str]]) -> None:
+    def add_all(self, found: Iterable[Problem]) -> None:
         """Note several problems."""
         for path, message in found:
             self.add(path, message)

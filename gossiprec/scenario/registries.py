@@ -9,6 +9,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from gossiprec.base.errors import PluginError, ResourceError, ScenarioError, did_you_mean
@@ -46,6 +47,8 @@ KINDS = {
     "unlearners": "gossiprec.emulation.unlearning:UNLEARNERS",
 }
 """Location of the registry of each kind; a kind is named after its registry's group."""
+OPTION_SETS = {"topologies": "gossiprec.network.overlay.graph_options:family_options"}
+"""Location of the function that returns the option set of a name, for kinds of which the members do not hold it."""
 
 
 def get_registry(kind: str) -> Registry[Any]:
@@ -59,8 +62,13 @@ def get_registry(kind: str) -> Registry[Any]:
     if kind not in KINDS:
         known = [*KINDS, "scenarios", "studies"]  # these are files: gossiprec.scenario.yaml_source
         raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{did_you_mean(kind, known)}")
-    module, _, name = KINDS[kind].partition(":")
-    return cast("Registry[Any]", getattr(importlib.import_module(module), name))
+    return cast("Registry[Any]", _import(KINDS[kind]))
+
+
+def _import(location: str) -> Any:
+    """Return the value at a location, such as ``gossiprec.data:SPLITS``."""
+    module, _, name = location.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _installed(kind: str) -> Callable[[], Registry[Any]]:
@@ -69,7 +77,7 @@ def _installed(kind: str) -> Callable[[], Registry[Any]]:
 
 @dataclass(frozen=True)
 class Registries:
-    """One registry for each kind that has a section: gossiprec's own, unless a test replaces them."""
+    """One registry for each kind that has a section, and of run modes: gossiprec's own, unless a test replaces them."""
 
     datasets: Registry[Any] = field(default_factory=_installed("datasets"))
     splits: Registry[Any] = field(default_factory=_installed("splits"))
@@ -79,6 +87,7 @@ class Registries:
     attacks: Registry[Any] = field(default_factory=_installed("attacks"))
     policies: Registry[Any] = field(default_factory=_installed("policies"))
     poisoners: Registry[Any] = field(default_factory=_installed("poisoners"))
+    modes: Registry[Any] = field(default_factory=lambda: _import("gossiprec.modes:MODES"))
 
 
 WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false", "object": "mapping"}
@@ -180,12 +189,8 @@ def describe_options(kind: str, name: str) -> list[OptionInfo]:
     PluginError
         If its plug-in cannot be used.
     """
-    if kind == "topologies":
-        from gossiprec.network.overlay.graph_options import family_options
-
-        schema = family_options(name).model_json_schema()
-    else:
-        schema = options_class(get_registry(kind), name).model_json_schema()
+    find = _import(OPTION_SETS[kind]) if kind in OPTION_SETS else partial(options_class, get_registry(kind))
+    schema = find(name).model_json_schema()
     return list(_options(schema, schema.get("$defs", {})))
 
 

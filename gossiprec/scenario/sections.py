@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Options, Problem
 from gossiprec.measures import TargetRanks
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, read_metric
 
@@ -59,9 +59,21 @@ class LeastPopular(Options):
     least_popular: int = Field(ge=1, le=LARGEST)
     """Number of items; on ties those with lower ids."""
 
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield more items than there are."""
+        if self.least_popular > n_items:
+            yield ("least_popular",), f"found {self.least_popular}, but there are only {n_items} items"
+
 
 ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
 Targets: TypeAlias = LeastPopular | ItemIds
+
+
+def unknown_targets(targets: object, n_items: int) -> Iterator[Problem]:
+    """Yield the item ids of an option ``targets`` that do not exist."""
+    for index, item in enumerate(targets if isinstance(targets, tuple) else ()):
+        if item >= n_items:
+            yield ("targets", index), f"found item {item}, but item ids range from 0 to {n_items - 1}"
 
 
 class ExtraReports(Options):
@@ -143,6 +155,19 @@ class EvaluateOptions(Options):
     keep: Literal["versions"] | KeepOptions | None = None
     """What is stored for `gossiprec observe`: versions, or {versions: [100, 200]} at chosen reports; null stores
     nothing."""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield a sample of more users, and lists and targets of more items, than there are."""
+        if self.sample is not None and self.sample > n_users:
+            yield (
+                ("sample",),
+                f"found {self.sample}, but there are only {n_users} users; lower it, or remove it",
+            )
+        for index, text in enumerate(self.metrics):
+            metric = read_metric(text)
+            if metric.full and metric.k >= n_items:
+                yield ("metrics", index), f"found {text!r}, but there are only {n_items} items"
+        yield from unknown_targets(self.targets, n_items)
 
     def rounds(self) -> Iterator[int]:
         """Yield the rounds at which there is a report, without end."""

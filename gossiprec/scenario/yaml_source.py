@@ -20,10 +20,11 @@ import yaml
 
 from gossiprec.base.errors import ScenarioError, did_you_mean
 from gossiprec.base.inputs import read_regular_file
+from gossiprec.base.options import KeyPath
 from gossiprec.base.plain_text import C_DUMPER, C_LOADER, DUMPER, LOADER
 from gossiprec.base.text import format_value
 from gossiprec.scenario.bundled import STUDIES, bundled_dir, bundled_files
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, format_path
+from gossiprec.scenario.problems import Origin, Problems, SourceMap, format_path
 
 STDIN = "-"
 """The path of standard input."""

@@ -16,14 +16,15 @@ import yaml
 
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import did_you_mean
+from gossiprec.base.options import KeyPath
 from gossiprec.base.plain_text import DUMPER
 from gossiprec.base.rng import generator
 from gossiprec.base.text import format_value
 from gossiprec.measures.selectors import MeasureSelector
-from gossiprec.scenario.cross_checks import collect_size_problems
 from gossiprec.scenario.definition import Scenario
 from gossiprec.scenario.load import build_scenario
-from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap
+from gossiprec.scenario.problems import Origin, Problems, SourceMap
+from gossiprec.scenario.section_checks import size_problems
 from gossiprec.scenario.yaml_source import Override, SourceLayer
 from gossiprec.study.run_hash import (
     SharedSimulation,
@@ -436,7 +437,7 @@ def _check_against_data(study: LoadedStudy, variants: Sequence[Variant], problem
             outline = data_sizes(scenario)
             sizes[data] = (outline.n_users, outline.split.n_items)
         found = Problems()
-        collect_size_problems(scenario, *sizes[data], found)
+        found.add_all(size_problems(scenario, *sizes[data]))
         gathered.add(found, scenario.source_map, variant.labels)
     gathered.report_to(problems, len(checked))
 

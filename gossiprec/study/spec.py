@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from gossiprec.base.errors import ScenarioError, did_you_mean
-from gossiprec.base.options import Options
+from gossiprec.base.options import KeyPath, Options
 from gossiprec.base.rounding import difference
 from gossiprec.base.text import format_value
 from gossiprec.figures.study.quantity import format_label
@@ -21,7 +21,6 @@ from gossiprec.measures.selectors import read_measure
 from gossiprec.scenario.definition import Slug
 from gossiprec.scenario.load import read_source
 from gossiprec.scenario.problems import (
-    KeyPath,
     Origin,
     Problems,
     add_validation_problems,

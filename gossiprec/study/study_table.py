@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gossiprec.adversaries.attacks import ATTACKS
 from gossiprec.adversaries.attacks.findings import TableKey, key_to_labels
 from gossiprec.base.errors import did_you_mean
-from gossiprec.base.options import registered_name
+from gossiprec.base.options import KeyPath, registered_name
 from gossiprec.figures.study.quantity import RUN_WORDS
 from gossiprec.measures.selectors import (
     FILTERS,
@@ -35,7 +35,7 @@ from gossiprec.rules.servers import SERVERS
 from gossiprec.runs.run_files import open_replacement, replace_file
 from gossiprec.runs.run_tables import labels_to_json, safe_cell, safe_rows
 from gossiprec.scenario.definition import Scenario
-from gossiprec.scenario.problems import KeyPath, Problems
+from gossiprec.scenario.problems import Problems
 from gossiprec.study.run_hash import scenario_table_keys
 from gossiprec.study.spec import LoadedStudy
 

@@ -7,7 +7,7 @@ from gossiprec.base.text import format_value
 from gossiprec.cli.main import exit_code
 from gossiprec.runs.run_files import replace_file
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario.section_checks import check_sizes
 
 SCENARIO = """\
 name: s

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation import resume, simulate
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario.section_checks import check_sizes
 from tests.emulation.ended_early import ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 from tests.slow import slow_except_first

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from gossiprec.base.options import Options
-from gossiprec.modes import MODES, choose_mode, choose_mode_of_class
+from gossiprec.modes import MODES, choose_mode
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.fedavg import FedAvg
 
@@ -27,13 +26,11 @@ def test_protocol_names_its_mode(name):
     options, expected = CHOICES[name]
     protocol = protocol_of(PROTOCOLS[name], **options)
     assert type(choose_mode(protocol)) is MODES[expected]
-    assert type(choose_mode_of_class(type(protocol), protocol.options)) is MODES[expected]
 
 
 def test_clients_without_a_model_send_updates():
     protocol = protocol_of(FedAvg, rounds=2, client_model="none")
     assert type(choose_mode(protocol)) is MODES["client-updates"]
-    assert type(choose_mode_of_class(FedAvg, protocol.options)) is MODES["client-updates"]
 
 
 def test_a_mode_of_another_package_is_registered_by_its_protocols_module(monkeypatch):
@@ -43,14 +40,14 @@ def test_a_mode_of_another_package_is_registered_by_its_protocols_module(monkeyp
     class OwnMode(MODES["whole-models"]):
         """A mode next to its protocol."""
 
-    class OwnProtocol:
+    class OwnProtocol(FedAvg):
         """A protocol of another package."""
 
         @classmethod
         def mode_of(cls, options):
             return "mode-of-a-plug-in"
 
-    assert type(choose_mode_of_class(OwnProtocol, Options())) is OwnMode
+    assert type(choose_mode(protocol_of(OwnProtocol))) is OwnMode
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from gossiprec.emulation import simulate
 from gossiprec.network.overlay import PoisonerPlaces, UserProfiles
 from gossiprec.network.overlay.graph_options import Graph, load_graph, load_placed_graph
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario.section_checks import check_sizes
 from tests.emulation.tiny_runs import tiny
 
 USERS, KEY = 24, "protocol.view.graph"

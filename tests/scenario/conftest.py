@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field, field_validator, model_validator
 
-from gossiprec.base.options import NoOptions, Options
+from gossiprec.base.options import NoOptions, Options, Problem
 from gossiprec.base.registry import Registry
 from gossiprec.scenario import Registries, Scenario, load_scenario
 
@@ -17,7 +18,12 @@ def registry(kind: str, members: dict[str, type[Options]]) -> Registry[Any]:
     """A registry of things that are nothing but their options; the package has no file of theirs."""
     made: Registry[Any] = Registry(kind, "gossiprec.scenario")
     for name, options in members.items():
-        made.register(name)(type(name, (), {"Options": options, "mode_of": lambda options: "whole-models"}))
+        of_protocols = {
+            "mode_of": lambda options: "whole-models",
+            "users_meet": lambda options: True,
+            "has_coordinator": False,
+        }
+        made.register(name)(type(name, (), {"Options": options, **of_protocols}))
     return made
 
 
@@ -69,6 +75,13 @@ class RandGossip(Options):
     wake: Clock = Clock(law="exponential", mean=1.0)
     view: View = View()
     wakes: int = Field(default=500, ge=1)
+
+    def check_scenario(self, scenario: Any) -> Iterator[Problem]:
+        if self.fanout > self.view.size:
+            found = (
+                f"found {self.fanout}, but a view has {self.view.size} peers; lower fanout or raise view.size"
+            )
+            yield ("fanout",), found
 
 
 class FedAvg(Options):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.scenario import Registries, Scenario, load_scenario
-from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario.section_checks import check_sizes
 
 BASE = b"""\
 name: fuzz

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gossiprec.cli.scenario import show
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.cross_checks import describe_ineffective_options
+from gossiprec.scenario.section_checks import describe_ineffective_options
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 CLIENTS = {"name": "fedavg", "rounds": 2, "slice": 5, "client_model": "none", "merge": "touched-mean"}

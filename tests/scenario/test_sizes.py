@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.scenario import load_scenario
-from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario import Registries, check_sizes, load_scenario
+from tests.scenario.conftest import Loader
 
 OBSERVER = "observers: [{name: cda, who: single, community_size: 5}]\n"
 COALITION = "observers: [{name: cda, who: coalition, community_size: 5, %s}]\n"
@@ -17,6 +19,18 @@ dataset: {name: synthetic, split: {name: published}}
 model: {name: gmf}
 protocol: {name: fedavg, rounds: 1, participation: %s}
 """
+
+
+@pytest.fixture(scope="module")
+def registries():
+    """Everything that is registered, since parts state the sizes that they need."""
+    return Registries()
+
+
+@pytest.fixture
+def load(tmp_path, registries, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Loader(Path(), registries)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ momentum: a gradient belongs to one round.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,10 +29,10 @@ from pydantic import Field
 from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, AttackMemoryInputs, Ranking
 from gossiprec.adversaries.attacks.findings import TableKey, as_unique_list
 from gossiprec.adversaries.attacks.observations import Observations
-from gossiprec.adversaries.attacks.scoring_attack import Ids, Size, Sizes
+from gossiprec.adversaries.attacks.scoring_attack import Ids, Size, Sizes, large_communities
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Options, Problem
 from gossiprec.base.rng import generator
 from gossiprec.compute.scorer import Scorer
 from gossiprec.models import Layout
@@ -167,6 +167,10 @@ class AIAOptions(Options):
     """number of models trained on samples of the target items, and of models trained on other items"""
     epochs: Annotated[int, Field(ge=1, le=LARGEST)] = 50
     """epochs of the classifier"""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield communities that are too large."""
+        return large_communities(self.community_size, n_users)
 
 
 def _bytes(layout: Layout, n_users: int, n_adversaries: int) -> int:

@@ -24,10 +24,9 @@ from pydantic import model_validator
 from gossiprec.adversaries.attacks import Attack, AttackContext, AttackMemoryInputs
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.adversaries.attacks.observations import Observations
-from gossiprec.adversaries.attacks.scoring_attack import Fraction, Ids, NodeShare, draw_members
+from gossiprec.adversaries.attacks.scoring_attack import Fraction, GroupOptions, Ids, NodeShare, draw_members
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import Options
 from gossiprec.models.base.parameter_blocks import Layout
 
 Kind = Literal["user", "items", "updates"]
@@ -35,7 +34,7 @@ BLOCK = 64
 """Number of deliveries that are read together, so that copies of whole models stay few."""
 
 
-class WatcherOptions(Options):
+class WatcherOptions(GroupOptions):
     """Options of attacks that observe by single nodes, by one coalition, or by the coordinator."""
 
     who: Literal["single", "coalition", "coordinator"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -36,7 +36,7 @@ from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDel
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ScenarioError
-from gossiprec.base.options import LARGEST, Options
+from gossiprec.base.options import LARGEST, Options, Problem, listed, small_fractions, unknown_nodes
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.models.base.kernel_interface import BoundKernel
@@ -127,7 +127,41 @@ class NodeShare(Options):
     fraction: Fraction
 
 
-class PlacementOptions(Options):
+class GroupOptions(Options):
+    """The base of options of who observes."""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield observers that do not exist, and an eclipse in which the victim would collude, too."""
+        options: Any = self
+        yield from unknown_nodes("nodes", options.nodes, n_users)
+        yield from small_fractions("fraction", options.fraction, n_users)
+        yield from unknown_nodes("victim", options.victim, n_users)
+        for path, fraction in listed("fraction", options.fraction if options.victim is not None else None):
+            if round(fraction * n_users) == n_users:
+                yield (
+                    path,
+                    f"found {fraction}, with which the victim of an eclipse would collude too; lower it",
+                )
+        yield from unknown_nodes("members", options.members, n_users)
+
+
+def large_communities(sizes: int | tuple[int, ...], n_users: int) -> Iterator[Problem]:
+    """Yield the community sizes above half of the users, for which guessing finds more than half of a community."""
+    most = max(1, n_users // 2)
+    for path, size in listed("community_size", sizes):
+        if size >= n_users:
+            found = f"a community has no more than {n_users - 1} members (all other users)"
+        else:
+            found = f"of the {n_users - 1} other users, guessing finds {size / (n_users - 1):.0%}"
+        if size > most:
+            yield (
+                path,
+                f"found {size}, but {found}; a community can have up to half of the {n_users} users; "
+                f"lower it to {most} or less, or use more users",
+            )
+
+
+class PlacementOptions(GroupOptions):
     """Options of who observes. A list gives one observer per combination."""
 
     who: Literal["single", "coalition", "coordinator", "heads"]
@@ -205,6 +239,11 @@ class ObserverOptions(PlacementOptions):
                 "coordinator refit at each report"
             )
         return self
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield observers that do not exist, and communities that are too large."""
+        yield from super().check_sizes(n_users, n_items)
+        yield from large_communities(self.community_size, n_users)
 
 
 def _pool_sizes(options: ObserverOptions, prospect: AttackMemoryInputs) -> list[int]:

@@ -24,7 +24,6 @@ from gossiprec.models.feeds import Feed
 from gossiprec.network.overlay import PoisonerPlaces
 from gossiprec.network.protocols import Protocol
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.cross_checks import poisoner_count
 from gossiprec.scenario.definition import AttackerChoice
 from gossiprec.scenario.sections import LeastPopular, Targets
 
@@ -55,21 +54,14 @@ class PoisonerGroup:
 
 def count_poisoners(scenario: Scenario, n_users: int) -> int:
     """Return the number of nodes without data that a scenario adds to `n_users` users."""
-    return sum(_count(choice, n_users) for choice in scenario.attackers)
-
-
-def _count(choice: AttackerChoice, n_users: int) -> int:
-    if choice.number is not None:
-        return choice.number
-    assert choice.fraction is not None, "a choice has one of the two"
-    return poisoner_count(choice.fraction, n_users)
+    return sum(choice.count(n_users) for choice in scenario.attackers)
 
 
 def poisoner_places(scenario: Scenario, n_users: int) -> tuple[PoisonerPlaces, ...]:
     """Return the places of all poisoners in a fixed graph; none if the scenario places none of them."""
     places, first = [], n_users
     for choice in scenario.attackers:
-        nodes = np.arange(first, first + _count(choice, n_users))
+        nodes = np.arange(first, first + choice.count(n_users))
         places.append(PoisonerPlaces(nodes, choice.placement, choice.edges, choice.linked))
         first += len(nodes)
     return tuple(places) if any(group.placement or group.edges for group in places) else ()
@@ -121,7 +113,7 @@ def make_poisoner_groups(
             )
         kind = POISONERS[choice.name]
         kind.check(model, layout, choice.name)
-        nodes = np.arange(first, first + _count(choice, split.n_users))
+        nodes = np.arange(first, first + choice.count(split.n_users))
         first += len(nodes)
         _check_aim(choice, targeted=kind.targeted, key=f"attackers.{index}")
         targets = np.zeros(0, np.int32)

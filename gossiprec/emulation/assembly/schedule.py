@@ -46,7 +46,7 @@ from gossiprec.network.protocols.messages import MessageBook
 from gossiprec.network.sim.availability import Availability
 from gossiprec.network.sim.engine import ControlProtocol, Engine, WakePlan
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.cross_checks import (
+from gossiprec.scenario.section_checks import (
     check_activity_groups,
     check_rounds,
     check_sizes,
@@ -408,7 +408,8 @@ def build_and_schedule(
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
         check_evaluation(scenario, split)
         protocol = make_protocol(scenario, split)
-        check_train_loss(scenario, choose_mode(protocol))
+        mode = choose_mode(protocol)
+        check_train_loss(scenario, mode.title, has_user_models=mode.has_user_models)
     n_wakes, per_wake = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
     check_event_memory(n_wakes, per_wake)
     if scenario.stop is not None or scenario.changes:

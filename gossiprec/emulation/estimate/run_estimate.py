@@ -35,8 +35,8 @@ from gossiprec.modes import RunMode, TrainingOutline, choose_mode
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import Scenario
-from gossiprec.scenario.cross_checks import check_rounds, check_sizes, check_validation
 from gossiprec.scenario.network import Churn, NetworkOptions
+from gossiprec.scenario.section_checks import check_rounds, check_sizes, check_validation
 from gossiprec.scenario.sections import NodeFraction, Nodes
 
 MAX_WAKES_DRAWN = 200_000

@@ -12,7 +12,7 @@ import numpy as np
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.run.run_part import RUN_PARTS, RunContext, RunPart
 from gossiprec.runs.schema import OPTIONS
-from gossiprec.scenario.cross_checks import change_problems
+from gossiprec.scenario.section_checks import change_problems
 from gossiprec.scenario.sections import OptionChange
 
 FIELDS = {

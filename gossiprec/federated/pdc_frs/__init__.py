@@ -11,7 +11,7 @@ Silent in the paper: batches of the auxiliary model, and passes before each roun
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -189,6 +189,15 @@ class PDCOptions(Options):
     leaks: int | None = Field(default=None, ge=1, le=LARGEST)
     """community size for which the summary reports what contribution and auxiliary model reveal; null: no such
     report"""
+
+    def describe_ineffective(self, scenario: Any) -> Iterator[str]:
+        """Yield a note if Adam optimises only the item loss."""
+        if self.item_optimizer == "adam" and self.item_weight:
+            yield (
+                "recommender.item_weight: a new Adam optimises only the item loss (item_optimizer: adam), so "
+                "every weight above 0 gives the same result up to rounding; set item_optimizer to sgd to make "
+                "the weight effective"
+            )
 
 
 @RECOMMENDERS.register("pdc-frs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -33,6 +33,17 @@ class ReductionOptions(Options):
     loss_reduction: Literal["mean", "sum"] = "mean"
     """reduction of the loss over the samples of a step; sum: as L_rec is defined in the CL4FedRec and PDC-FRS
     papers, so that additional losses weigh less (dp-sgd always divides by the batch size)"""
+
+    def describe_ineffective(self, scenario: Any) -> Iterator[str]:
+        """Yield a note if Adam normalises away the sum of a loss that has no additional term."""
+        adam = scenario.training.optimizer == "adam" and scenario.recommender is None
+        more = any(getattr(choice.options, "adds_loss", False) for choice in scenario.policies)
+        gradients = getattr(scenario.protocol.options, "upload", None) == "gradients"
+        if self.summed and adam and not more and not gradients:
+            yield (
+                "model.loss_reduction: Adam normalises gradients, so without an additional loss the sum gives "
+                "the result of the mean up to training.eps"
+            )
 
     @property
     def summed(self) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.base.arrays import F64, I64, U32
-from gossiprec.base.options import Options, RegisteredOptions
+from gossiprec.base.options import Options, Problem, RegisteredOptions
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry
 from gossiprec.base.rng import NodeStreams, distinct_below, philox_words, purpose_id
@@ -252,6 +252,12 @@ View = dict[int, float]
 """Peers in the order of their arrival, each with its age or its time."""
 
 
+def too_many_peers(key: str, size: int, n_users: int) -> Iterator[Problem]:
+    """Yield a number of peers of a node that is larger than the number of other nodes."""
+    if size >= n_users:
+        yield (key,), f"found {size}, but a node has only {n_users - 1} possible peers"
+
+
 class ExchangeOptions(Options):
     """Options of every way to exchange views; each has a subclass with its name."""
 
@@ -264,6 +270,10 @@ class ExchangeOptions(Options):
     def follows_data(self) -> bool:
         """Whether peers depend on the users' items."""
         return False
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield a view of more peers than there are."""
+        return too_many_peers("size", self.size, n_users)
 
     @model_validator(mode="before")
     @classmethod

@@ -336,6 +336,11 @@ class StaticViewOptions(NeighborOptions):
         """Whether nodes are linked by taste or place."""
         return links_follow_data(self.graph)
 
+    @property
+    def is_fixed_graph(self) -> bool:
+        """Whether the graph is the same for the whole run."""
+        return not isinstance(self.graph, GraphSequence)
+
     @model_validator(mode="before")
     @classmethod
     def _known_kind(cls, raw: Any) -> Any:

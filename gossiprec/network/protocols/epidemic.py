@@ -11,9 +11,11 @@ also receives exactly s models, needs steps of all nodes together and is not bui
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
-from gossiprec.base.options import Count, Options
+from gossiprec.base.options import Count, Options, Problem
+from gossiprec.network.overlay import too_many_peers
 from gossiprec.network.protocols import PROTOCOLS
 from gossiprec.network.protocols.gossip import CountedRefreshOptions, ViewOptions, WakeOptions
 from gossiprec.network.protocols.rand_gossip import RandGossip
@@ -35,6 +37,10 @@ class EpidemicOptions(Options):
     wake: WakeOptions = WakeOptions(law="constant")
     wakes: Count = 500
     """wakes of each node"""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield more receivers than there are."""
+        return too_many_peers("receivers", self.receivers, n_users)
 
     @property
     def fanout(self) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import PositiveFloat, model_validator
 
-from gossiprec.base.options import Count, Options
+from gossiprec.base.options import Count, Options, Problem
 from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.network.overlay import too_many_peers
 from gossiprec.network.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, RefreshSchedule
 from gossiprec.network.protocols import Protocol
 from gossiprec.network.sim.clock import WakeClock
@@ -52,6 +53,10 @@ class ViewOptions(Options):
     """replace offline peers of a view by random online ones; if false, messages to them are lost"""
     follows_data: ClassVar[bool] = False
     """Whether peers depend on the users' items."""
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield a view of more peers than there are."""
+        return too_many_peers("size", self.size, n_users)
 
     @model_validator(mode="before")
     @classmethod

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field, PositiveFloat, model_validator
 
 from gossiprec.base.arrays import F64, I64
-from gossiprec.base.options import LARGEST, Count, Fraction, Options
+from gossiprec.base.options import LARGEST, Count, Fraction, Options, Problem
 from gossiprec.rules.aggregators import Invalid, Rule, reject_delta_rules
 from gossiprec.rules.servers import ServerChoice
 
@@ -137,6 +137,11 @@ class BufferedOptions(_Aggregation):
             )
         return self
 
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield more working clients than there are."""
+        if self.concurrency > n_users:
+            yield ("concurrency",), f"found {self.concurrency}, but there are only {n_users} clients"
+
 
 Aggregation: TypeAlias = Annotated[SynchronousOptions | BufferedOptions, Field(discriminator="name")]
 
@@ -246,6 +251,28 @@ class FedAvgOptions(Options):
                 "found client_model none and aggregation.mixing, but updates are added to the version "
                 "without mixing; remove mixing"
             )
+
+    def check_scenario(self, scenario: Any) -> Iterator[Problem]:
+        """Yield gradients of several steps, and a buffer for answers that all arrive at once."""
+        training = scenario.training
+        if self.upload == "gradients" and (training.local_epochs > 1 or training.batch_size != "full"):
+            yield (
+                ("upload",),
+                "found 'gradients', of one step, but a client takes several steps (training.local_epochs "
+                f"{training.local_epochs}, batch_size {training.batch_size}); set them to 1 and full, or remove "
+                "upload",
+            )
+        if isinstance(self.aggregation, BufferedOptions) and scenario.network.takes_no_time:
+            yield (
+                ("aggregation",),
+                "buffered aggregation requires that answers take time, but network latency is 0 and computing "
+                "takes no time, so all answers would arrive at once; set network.latency or network.compute",
+            )
+
+    def check_sizes(self, n_users: int, n_items: int) -> Iterator[Problem]:
+        """Yield a participation of no client."""
+        if round(self.participation * n_users) < 1:
+            yield ("participation",), f"found {self.participation}, which selects no node of {n_users}"
 
 
 @dataclass(frozen=True)
