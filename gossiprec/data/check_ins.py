@@ -18,7 +18,6 @@ from gossiprec.data.split import (
     CheckIns,
     Interactions,
     Split,
-    Transitions,
     count_items_per_user,
     first_interactions,
     order_by,
@@ -27,6 +26,7 @@ from gossiprec.data.split import (
     source_rows,
     split_by_position,
 )
+from gossiprec.data.training_data import Transitions
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from gossiprec.base.options import Options
 from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import extract_check_ins
-from gossiprec.data.split import Interactions, Split, Transitions, display_name, extract_sequences
+from gossiprec.data.split import Interactions, Split, display_name, extract_sequences
+from gossiprec.data.training_data import Transitions
 
 
 def validate_dataset_options(

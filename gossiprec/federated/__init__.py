@@ -18,7 +18,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions, Options
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.base.rng import generator
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.models.base.kernel_interface import (
     AnalyticGradient,

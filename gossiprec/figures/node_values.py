@@ -10,7 +10,7 @@ import numpy as np
 from gossiprec.base.arrays import F64
 from gossiprec.base.errors import LogError
 from gossiprec.base.rounding import paired_differences
-from gossiprec.measures.attack_accuracy import first_contact_times, fraction_met_at, predicted_fraction_met
+from gossiprec.figures.contact_times import first_contact_times, fraction_met_at, predicted_fraction_met
 from gossiprec.runs import Run
 
 ByNode = dict[int, float]

@@ -2,7 +2,7 @@
 
 Nothing here depends on runs, models or files. Measures of recommendations are registered, one per file, under the
 names that scenarios use; ``ranking`` computes the ranks. ``communities`` is the ground truth of the attack,
-``attack_accuracy`` its success and the fraction of nodes met.
+``attack_accuracy`` its success.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.base.options import Options
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, TensorMap
 from gossiprec.models.base.sequence_model import SequenceModel

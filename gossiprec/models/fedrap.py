@@ -18,7 +18,7 @@ from pydantic import Field
 from gossiprec.base.arrays import F32
 from gossiprec.base.options import Options
 from gossiprec.base.rng import generator
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base import BlockRole, Layout, Model, ParameterBlock
 from gossiprec.models.base.parameter_blocks import TensorMap, normal

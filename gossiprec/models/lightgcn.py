@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.base.options import Options
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base import DotProductScores
 from gossiprec.models.base.contrastive import mean_info_nce, sum_info_nce

@@ -28,7 +28,8 @@ from gossiprec.base.errors import PluginError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.store import UpdateRows
-from gossiprec.data.split import CheckIns, Split, Transitions
+from gossiprec.data.split import CheckIns, Split
+from gossiprec.data.training_data import Transitions
 from gossiprec.emulation import PreparedRun, prepare
 from gossiprec.emulation.assembly import attack_hook
 from gossiprec.emulation.assembly.attack_hook import AttackHook

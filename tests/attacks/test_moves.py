@@ -12,7 +12,7 @@ from gossiprec.adversaries.attacks.reconstruction import MOST_ITEMS, MovedItems,
 from gossiprec.base.arrays import F32
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
-from gossiprec.data.split import Transitions
+from gossiprec.data.training_data import Transitions
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.scoring.item_sets import check_item_sets, move_set_findings
 from gossiprec.scenario import load_scenario

@@ -15,7 +15,8 @@ from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
-from gossiprec.data.split import CheckIns, Split, Transitions
+from gossiprec.data.split import CheckIns, Split
+from gossiprec.data.training_data import Transitions
 from gossiprec.models import MODELS
 
 ON_DEVICE = "batched-on-device"

@@ -13,7 +13,8 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.compute.executors import EXECUTORS, ExecutorContext
 from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.store.arena import Arena
-from gossiprec.data.split import CheckIns, Split, Transitions
+from gossiprec.data.split import CheckIns, Split
+from gossiprec.data.training_data import Transitions
 from gossiprec.emulation.scoring.utility import UtilityEvaluator
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from tests.compute.worlds import make_executor, make_model

@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import NEGATIVES, philox_words
-from gossiprec.data.split import Transitions
+from gossiprec.data.training_data import Transitions
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
 from gossiprec.models.feeds.sequences import drop_stale_previous
 from tests.slow import slow_except_first

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gossiprec.figures.contact_times import first_contact_times, fraction_met_at, predicted_fraction_met
 from gossiprec.measures import attack_accuracy
-from gossiprec.measures.attack_accuracy import first_contact_times, fraction_met_at, predicted_fraction_met
 
 
 def messages_of(time, sender, receiver):

@@ -7,7 +7,8 @@ import pytest
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
-from gossiprec.data.split import CheckIns, Transitions
+from gossiprec.data.split import CheckIns
+from gossiprec.data.training_data import Transitions
 from gossiprec.network.overlay import SAMPLINGS, UserProfiles
 from gossiprec.network.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, rounds

@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.adversaries.attacks import Attack, ItemSets
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F64, I64, Bools
-from gossiprec.data.split import Transitions
+from gossiprec.data.training_data import Transitions
 from gossiprec.emulation.scoring.judges import JUDGES, Judge, Judged
 from gossiprec.emulation.scoring.result_checks import check_ids, check_offsets, check_once, refuse_own
 from gossiprec.measures.ranking import mean_by_user, nanmean

@@ -21,7 +21,8 @@ from gossiprec.adversaries.attacks.uploads import (
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
-from gossiprec.data.split import Split, TrainingData
+from gossiprec.data.split import Split
+from gossiprec.data.training_data import TrainingData
 from gossiprec.emulation.scoring.judges import JUDGES, Judge
 from gossiprec.federated.user_vectors import clip_l1, compute_user_vectors
 from gossiprec.measures.attack_accuracy import (

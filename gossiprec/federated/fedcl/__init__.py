@@ -27,7 +27,7 @@ from pydantic import Field, model_validator
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.federated import RECOMMENDERS, ClientContext, CoordinatorContext, CoordinatorHook
 from gossiprec.federated.fed_softmax import NONE, FedSoftmax, FedSoftmaxOptions, mask_known, sample_items
 from gossiprec.federated.fedcl.candidates import (

@@ -22,7 +22,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options, RegisteredName, build_registered
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.federated import RECOMMENDERS, AnalyticTerm, CoordinatorContext, CoordinatorHook, Recommender
 from gossiprec.federated.pdc_frs.contribution import Contribution, ContributionKnowledge, perturb_items
 from gossiprec.models.base import Layout, Model

@@ -18,7 +18,7 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options
 from gossiprec.base.registry import registry_name
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.federated import (
     RECOMMENDERS,
     ClientContext,

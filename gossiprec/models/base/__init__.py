@@ -13,7 +13,7 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import PluginError
 from gossiprec.base.options import Options
 from gossiprec.base.rng import generator
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models.base.kernel_interface import (
     AnalyticGradient,
     ModelKernels,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base.parameter_blocks import (
     BlockRole,

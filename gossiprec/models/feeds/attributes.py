@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,8 +11,11 @@ from gossiprec.base.arrays import F32, I64, Bools
 from gossiprec.base.errors import DataError
 from gossiprec.base.features import FeatureTable
 from gossiprec.base.ragged import Ragged
-from gossiprec.data.split import Split, TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.models.feeds.base import Columns, PointwiseFeed
+
+if TYPE_CHECKING:
+    from gossiprec.data.split import Split
 
 
 class AttributedFeed(PointwiseFeed):

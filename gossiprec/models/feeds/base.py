@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,10 @@ import numpy.typing as npt
 from gossiprec.base.arrays import I32, I64, U8, Bools
 from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.base.rng import NEGATIVES, philox_words
-from gossiprec.data.split import Split, TrainingData
+from gossiprec.data.training_data import TrainingData
+
+if TYPE_CHECKING:
+    from gossiprec.data.split import Split
 
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """Arrays of equal length by name: item ids are int32, labels float32."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from gossiprec.base.arrays import I32, I64, Bools
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
-from gossiprec.data.split import Split, TrainingData, Transitions, Visits
+from gossiprec.data.training_data import TrainingData, Transitions, Visits
 from gossiprec.models.feeds.base import (
     Columns,
     Feed,
@@ -21,6 +21,9 @@ from gossiprec.models.feeds.base import (
     positives_bitset,
     select_sets,
 )
+
+if TYPE_CHECKING:
+    from gossiprec.data.split import Split
 
 UNIT = 32
 """Lists are padded to multiples of this length, so that sums do not depend on the other lists of a batch."""

@@ -17,7 +17,7 @@ from pydantic import Field
 from gossiprec.base.errors import DataError
 from gossiprec.base.geodesy import EARTH_RADIUS_KM, unit_vectors
 from gossiprec.base.options import Options
-from gossiprec.data.split import TrainingData, Visits
+from gossiprec.data.training_data import TrainingData, Visits
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.kernel_interface import ModelKernels

@@ -16,7 +16,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import NoOptions, Options
 from gossiprec.base.registry import Registry
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 
 
 class Similarity(ABC):

@@ -16,9 +16,9 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import purpose_id, uniforms
 from gossiprec.data.column_parsers import IdEncoder
 from gossiprec.data.sources import open_text_source
-from gossiprec.data.split import TrainingData
 from gossiprec.data.split_parts import read_lists
 from gossiprec.data.text_blocks import TextFormat
+from gossiprec.data.training_data import TrainingData
 from gossiprec.rules.similarities import SIMILARITIES, Similarity
 
 PUBLIC = purpose_id("public-users")

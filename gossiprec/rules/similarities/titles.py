@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.options import Options as OptionSet
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.rules.similarities import (
     SIMILARITIES,
     Similarity,

@@ -12,7 +12,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import DataError
 from gossiprec.base.options import Options as OptionSet
 from gossiprec.data.sources import FileSource, open_text_source
-from gossiprec.data.split import TrainingData
+from gossiprec.data.training_data import TrainingData
 from gossiprec.rules.similarities import (
     SIMILARITIES,
     Similarity,
