@@ -60,13 +60,12 @@ from common import emit, median, rate, say
 from federated_sequences import clients, whole
 
 from gossiprec import simulate
-from gossiprec.base.machine import ThreadPool
+from gossiprec.base.machine import ThreadPool, peak_rss_mib
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors.analytic_trainer import make_analytic_trainer
 from gossiprec.compute.executors.clients import TrainingTask
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.federated import ClientContext
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext

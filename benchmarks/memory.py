@@ -16,7 +16,7 @@ The last line has the smallest and the largest of these ratios; the status is 1 
 
     python benchmarks/memory.py --phases
 
-measures the constants of :mod:`gossiprec.emulation.estimate.memory`: the resident size of the process, in MiB, at
+measures the constants of :mod:`gossiprec.emulation.assembly.memory`: the resident size of the process, in MiB, at
 the beginning of each phase of some small runs, and the libraries that are loaded at the end. The size at ``loading
 data`` without plots is Python's own; plots and recommenders add their modules; ``setting up observers`` adds kernels or
 torch; ``simulating`` adds the training.

@@ -60,7 +60,7 @@ class Phases:
 def measure(nodes: int, wakes: int, items: int) -> dict[str, Any]:
     """Run one size and return the measurements."""
     from gossiprec import simulate
-    from gossiprec.emulation.estimate.memory import peak_rss_mib
+    from gossiprec.base.machine import peak_rss_mib
     from gossiprec.scenario import load_scenario
 
     def run(n: int, wakes: int, phases: Phases | None = None) -> dict[str, Any]:

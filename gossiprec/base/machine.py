@@ -13,6 +13,7 @@ import os
 import platform
 import resource
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,12 @@ def resident_bytes(root: Path = ROOT) -> int:
     """Return the resident memory of this process in bytes, or 0 if the system does not report it."""
     fields = "".join(_lines(root / "proc/self/statm")).split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0
+
+
+def peak_rss_mib() -> float:
+    """Return the largest resident size of this process so far, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
 
 
 def usable_cores(root: Path = ROOT) -> int:

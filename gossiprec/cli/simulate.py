@@ -116,7 +116,7 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
     """Print the estimate of a run; afterwards refuse a run that does not fit."""
     from gossiprec.cli import summary_text
     from gossiprec.emulation import estimate_run
-    from gossiprec.emulation.estimate.memory import bytes_available_to_run
+    from gossiprec.emulation.assembly.memory import bytes_available_to_run
 
     with progress_display(quiet=output.quiet) as progress:
         estimate = estimate_run(scenario, progress, kept_kernels=True)

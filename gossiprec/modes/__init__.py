@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gossiprec.compute.executors import Executor
     from gossiprec.compute.local_update import NodeSettings, TrainingSettings
     from gossiprec.compute.messages import OutgoingTransforms
-    from gossiprec.emulation.assembly.components import RunComponents
-    from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.federated import Recommender
     from gossiprec.models import Layout, Model
     from gossiprec.network.protocols import Protocol
@@ -63,6 +61,52 @@ class StoreMemory(NamedTuple):
 
     bytes: dict[str, int]
     rows: int
+
+
+@dataclass(frozen=True)
+class MemoryInputs:
+    """The quantities that decide how much memory a run takes, without its observers.
+
+    Attributes
+    ----------
+    n_interactions : int
+        Interactions of all users, in all parts of the split.
+    samples : ndarray of int64, shape (n,)
+        Samples of one pass over the data of each user, or of each user of a sample.
+    waiting : int
+        Number of models that wait in inboxes at the same time.
+    n_rewritten : int
+        Nodes of which the messages are rewritten.
+    stacks_updates : bool
+        Whether waiting updates are stacked to be compared.
+    n_versions : int
+        Number of versions that a server publishes at the same time; 1 without a server.
+    n_wakes, n_messages : int
+    """
+
+    scenario: Scenario
+    protocol: Protocol
+    mode: RunMode
+    training: TrainingSettings
+    layout: Layout
+    n_interactions: int
+    samples: I64
+    waiting: int
+    n_rewritten: int
+    stacks_updates: bool
+    n_versions: int
+    n_wakes: int
+    n_messages: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a stored model version."""
+        return self.layout.row_size * np.dtype(self.scenario.executor.storage).itemsize
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether the optimizer keeps two moments for each parameter."""
+        return self.training.optimizer == "adam"
 
 
 class RunMode(ABC):
@@ -111,9 +155,7 @@ class RunMode(ABC):
         """
 
     @abstractmethod
-    def make_executor(
-        self, components: RunComponents, outline: TrainingOutline, *, divided: bool
-    ) -> Executor:
+    def make_executor(self, components: Any, outline: TrainingOutline, *, divided: bool) -> Executor:
         """Return the executor, with its store.
 
         Parameters
@@ -130,7 +172,7 @@ class RunMode(ABC):
         """
 
     def write_first_models(  # noqa: B027 (only if nodes hold models)
-        self, components: RunComponents, executor: Executor, nodes: I64 | None = None
+        self, components: Any, executor: Executor, nodes: I64 | None = None
     ) -> None:
         """Write the first versions of the nodes' models into the store; of all nodes if `nodes` is None."""
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Problem
-from gossiprec.modes import COPIES_PER_STEP, MODES, RunMode, StoreMemory, TrainingOutline
+from gossiprec.modes import COPIES_PER_STEP, MODES, MemoryInputs, RunMode, StoreMemory, TrainingOutline
 
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.emulation.assembly.components import RunComponents
-    from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.scenario import Scenario
 
 

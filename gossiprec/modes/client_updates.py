@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.base.errors import ScenarioError
-from gossiprec.modes import MODES, RunMode, StoreMemory, TrainingOutline, require_kernels
+from gossiprec.modes import MODES, MemoryInputs, RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gossiprec.compute.messages import OutgoingTransforms
     from gossiprec.compute.store.update_store import UpdateStore
     from gossiprec.emulation.assembly.components import RunComponents
-    from gossiprec.emulation.estimate.memory import MemoryInputs
     from gossiprec.rules.servers import Server
     from gossiprec.scenario import Scenario
     from gossiprec.scenario.definition import RegisteredChoice

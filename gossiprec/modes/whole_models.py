@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.modes import MODES, RunMode, StoreMemory, TrainingOutline, require_kernels
+from gossiprec.modes import MODES, MemoryInputs, RunMode, StoreMemory, TrainingOutline, require_kernels
 
 if TYPE_CHECKING:
     from gossiprec.base.arrays import I64
     from gossiprec.compute.executors import Executor
     from gossiprec.emulation.assembly.components import RunComponents
-    from gossiprec.emulation.estimate.memory import MemoryInputs
 
 SPARE_BYTES = 128 * 2**20
 """Bytes for waiting versions; with less than one spare row per four nodes, merging early costs too much."""

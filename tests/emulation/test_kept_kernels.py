@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import estimate_run, prepare, resume, simulate
-from gossiprec.emulation.estimate.memory import PARTS
+from gossiprec.emulation.assembly.memory import PARTS
 from gossiprec.native import jit, kernel_cache
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN, Patient, often, outcome

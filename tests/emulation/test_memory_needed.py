@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from gossiprec.base.errors import ResourceError
-from gossiprec.base.machine import available_bytes
+from gossiprec.base.machine import available_bytes, peak_rss_mib
 from gossiprec.cli.summary_text import _format_observers
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation import estimate_run, prepare
 from gossiprec.emulation.assembly.data_loading import drawing_bytes
-from gossiprec.emulation.estimate.memory import (
+from gossiprec.emulation.assembly.memory import (
     COMPILING,
     KERNELS,
     MATPLOTLIB,
@@ -29,7 +29,6 @@ from gossiprec.emulation.estimate.memory import (
     check_memory,
     count_machines,
     figure_bytes,
-    peak_rss_mib,
 )
 from gossiprec.modes import RunMode
 from gossiprec.scenario import load_scenario
@@ -172,7 +171,7 @@ def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections
 
 
 def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
-    memory = importlib.import_module("gossiprec.emulation.estimate.memory")
+    memory = importlib.import_module("gossiprec.emulation.assembly.memory")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 50 * MIB)
     scenario = load_scenario(tiny(executor={"name": "reference"}))
@@ -186,7 +185,7 @@ def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
 
 
 def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypatch):
-    memory = importlib.import_module("gossiprec.emulation.estimate.memory")
+    memory = importlib.import_module("gossiprec.emulation.assembly.memory")
     monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
     monkeypatch.setattr(memory, "resident_bytes", lambda: 400 * MIB)
 

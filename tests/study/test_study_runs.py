@@ -13,8 +13,8 @@ from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, in_
 
 from gossiprec import simulate
 from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.base.machine import peak_rss_mib
 from gossiprec.cli.progress import StudyProgressState
-from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.study import folder as folder_module
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.runner import StudyRunner

@@ -49,6 +49,12 @@ from gossiprec.emulation.assembly.attack_hook import (
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
+from gossiprec.emulation.assembly.memory import (
+    check_memory,
+    estimate_memory,
+    figure_bytes,
+    process_bytes,
+)
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.schedule import (
     PrecomputedSchedule,
@@ -66,12 +72,6 @@ from gossiprec.emulation.assembly.summed_answers import (
 )
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
-from gossiprec.emulation.estimate.memory import (
-    check_memory,
-    estimate_memory,
-    figure_bytes,
-    process_bytes,
-)
 from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy

@@ -19,6 +19,14 @@ from gossiprec.compute.local_update import NodeSettings
 from gossiprec.compute.plan.tape import Op, Tape, TapeEvent, TapeSegment, insert_resets, split_after
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.components import NodeLoad, RunComponents, build_components
+from gossiprec.emulation.assembly.memory import (
+    MIB,
+    PYTHON,
+    check_event_memory,
+    check_memory,
+    estimate_memory,
+    memory_inputs,
+)
 from gossiprec.emulation.assembly.network_setup import (
     EngineConditions,
     check_trace_lengths,
@@ -28,14 +36,6 @@ from gossiprec.emulation.assembly.network_setup import (
 )
 from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners, poisoner_places
 from gossiprec.emulation.assembly.user_groups import check_evaluation
-from gossiprec.emulation.estimate.memory import (
-    MIB,
-    PYTHON,
-    MemoryInputs,
-    check_event_memory,
-    check_memory,
-    estimate_memory,
-)
 from gossiprec.emulation.estimate.run_estimate import EstimateInputs, EventCounts
 from gossiprec.emulation.progress import Progress, Stopwatch
 from gossiprec.models import BlockRole
@@ -419,7 +419,7 @@ def build_and_schedule(
         protocol = make_protocol(scenario, split, availability)
     with stopwatch("setup"):
         components = build_components(scenario, split, protocol)
-    minimum = MemoryInputs.of(components, n_wakes=n_wakes, n_messages=n_wakes * per_wake)
+    minimum = memory_inputs(components, n_wakes=n_wakes, n_messages=n_wakes * per_wake)
     check_memory({"python": PYTHON * MIB} | estimate_memory(minimum).bytes)
     load = components.node_load
     with stopwatch("compile"):
@@ -471,7 +471,7 @@ def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateI
         "at most" if schedule.depends_on_values or components.scenario.stop else "exact",
     )
     return EstimateInputs(
-        MemoryInputs.of(components, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages),
+        memory_inputs(components, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages),
         counts,
         TrainingOutline(
             components.scenario, components.model, components.training, components.coordination.recommender, settings,

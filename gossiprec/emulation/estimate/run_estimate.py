@@ -18,20 +18,19 @@ from gossiprec.compute.plan.tape import Op
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.components import make_recommender, make_training_settings
 from gossiprec.emulation.assembly.data_loading import DataSizes, estimated_data_sizes
-from gossiprec.emulation.assembly.poisoners import count_poisoners
-from gossiprec.emulation.assembly.shard_partition import thread_count
-from gossiprec.emulation.assembly.summed_answers import coordinator_inbox
-from gossiprec.emulation.estimate.memory import (
-    MemoryInputs,
+from gossiprec.emulation.assembly.memory import (
     check_memory,
     estimate_memory,
     figure_bytes,
     process_bytes,
     stacks_updates,
 )
+from gossiprec.emulation.assembly.poisoners import count_poisoners
+from gossiprec.emulation.assembly.shard_partition import thread_count
+from gossiprec.emulation.assembly.summed_answers import coordinator_inbox
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.models import MODELS, BlockRole
-from gossiprec.modes import RunMode, TrainingOutline, choose_mode
+from gossiprec.modes import MemoryInputs, RunMode, TrainingOutline, choose_mode
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
 from gossiprec.scenario import Scenario

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from gossiprec.base.arrays import F32, I64
+from gossiprec.base.machine import peak_rss_mib
 from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import ReportTick
 from gossiprec.emulation.assembly.user_groups import make_groups
-from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.progress import ClockReadings, Status, StopRequest, Stopwatch, read_clocks
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder

@@ -18,10 +18,10 @@ import numpy as np
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ResourceError
+from gossiprec.base.machine import peak_rss_mib
 from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
-from gossiprec.emulation.estimate.memory import peak_rss_mib
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, make_utility_evaluator
 from gossiprec.federated import overrides_method

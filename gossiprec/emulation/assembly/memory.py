@@ -9,25 +9,16 @@ scenario has the same estimate in every process.
 from __future__ import annotations
 
 import math
-import resource
-import sys
-from dataclasses import dataclass
-
-import numpy as np
 
 from gossiprec.adversaries.attacks import ATTACKS
-from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.base.machine import available_bytes, resident_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
-from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import SMALL_DRAWS, drawing_bytes, reads_files
-from gossiprec.models import Layout
 from gossiprec.models.feeds.base import member_width
-from gossiprec.modes import COPIES_PER_STEP, RunMode, StoreMemory
+from gossiprec.modes import COPIES_PER_STEP, MemoryInputs, StoreMemory
 from gossiprec.native.kernel_cache import has_compiled_kernels
-from gossiprec.network.protocols import Protocol
 from gossiprec.rules.aggregators import Aggregator
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.registries import late_imports
@@ -73,12 +64,6 @@ def figure_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
 
 OF_A_WAKE, OF_A_MESSAGE = 40, 60
 """Bytes of an event that is known ahead, including the tables of the log, the planner and observers."""
-
-
-def peak_rss_mib() -> float:
-    """Return the largest resident size of this process so far, in MiB."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / MIB if sys.platform == "darwin" else peak / 1024
 
 
 DIVIDED = frozenset(
@@ -178,73 +163,25 @@ def check_event_memory(n_wakes: int, messages: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class MemoryInputs:
-    """The quantities that decide how much memory a run takes, without its observers.
-
-    Attributes
-    ----------
-    n_interactions : int
-        Interactions of all users, in all parts of the split.
-    samples : ndarray of int64, shape (n,)
-        Samples of one pass over the data of each user, or of each user of a sample.
-    waiting : int
-        Number of models that wait in inboxes at the same time.
-    n_rewritten : int
-        Nodes of which the messages are rewritten.
-    stacks_updates : bool
-        Whether waiting updates are stacked to be compared.
-    n_versions : int
-        Number of versions that a server publishes at the same time; 1 without a server.
-    n_wakes, n_messages : int
-    """
-
-    scenario: Scenario
-    protocol: Protocol
-    mode: RunMode
-    training: TrainingSettings
-    layout: Layout
-    n_interactions: int
-    samples: I64
-    waiting: int
-    n_rewritten: int
-    stacks_updates: bool
-    n_versions: int
-    n_wakes: int
-    n_messages: int
-
-    @classmethod
-    def of(cls, components: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
-        """Return the memory inputs of a prepared run."""
-        return cls(
-            scenario=components.scenario,
-            protocol=components.protocol,
-            mode=components.mode,
-            training=components.training,
-            layout=components.layout,
-            n_interactions=components.split.n_interactions,
-            samples=components.feed.n_samples(components.training.negatives),
-            waiting=components.inboxes.capacity,
-            n_rewritten=_rewritten_rows(components),
-            stacks_updates=any(
-                stacks_updates(receiver.rule) for receiver in components.inboxes.receivers.values()
-            ),
-            n_versions=1
-            if components.coordination.server is None
-            else components.coordination.server.n_versions,
-            n_wakes=n_wakes,
-            n_messages=n_messages,
-        )
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of a stored model version."""
-        return self.layout.row_size * np.dtype(self.scenario.executor.storage).itemsize
-
-    @property
-    def has_moments(self) -> bool:
-        """Whether the optimizer keeps two moments for each parameter."""
-        return self.training.optimizer == "adam"
+def memory_inputs(components: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
+    """Return the memory inputs of a prepared run."""
+    return MemoryInputs(
+        scenario=components.scenario,
+        protocol=components.protocol,
+        mode=components.mode,
+        training=components.training,
+        layout=components.layout,
+        n_interactions=components.split.n_interactions,
+        samples=components.feed.n_samples(components.training.negatives),
+        waiting=components.inboxes.capacity,
+        n_rewritten=_rewritten_rows(components),
+        stacks_updates=any(
+            stacks_updates(receiver.rule) for receiver in components.inboxes.receivers.values()
+        ),
+        n_versions=1 if components.coordination.server is None else components.coordination.server.n_versions,
+        n_wakes=n_wakes,
+        n_messages=n_messages,
+    )
 
 
 def _rewritten_rows(components: RunComponents) -> int:
