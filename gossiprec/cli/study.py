@@ -28,7 +28,7 @@ from gossiprec.cli.terminal import echo, make_console
 
 if TYPE_CHECKING:
     from gossiprec.cli.progress import StudyProgressState
-    from gossiprec.emulation.estimate.run_estimate import RunEstimate
+    from gossiprec.emulation.estimate.estimate import RunEstimate
     from gossiprec.study.folder import StudyOutcome
     from gossiprec.study.plan import StudyPlan
     from gossiprec.study.run_hash import SharedSimulation

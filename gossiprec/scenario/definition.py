@@ -241,6 +241,10 @@ class Scenario(ScenarioHeader):
         copy._source_map = source_map
         return copy
 
+    def count_poisoners(self, n_users: int) -> int:
+        """Return the number of nodes without data that the scenario adds to `n_users` users."""
+        return sum(choice.count(n_users) for choice in self.attackers)
+
     def resolved(self) -> dict[str, Any]:
         """Return plain data with defaults filled in; loading it gives an equal scenario."""
         return {key: _plain(getattr(self, key)) for key in type(self).model_fields}

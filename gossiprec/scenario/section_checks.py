@@ -58,8 +58,8 @@ def nested_options(options: Options, at: KeyPath = ()) -> Iterator[tuple[KeyPath
     yield at, options
     for key, info in type(options).model_fields.items():
         value = getattr(options, key)
-        beside_name = isinstance(options, RegisteredChoice) and key == "options"
-        path = at if beside_name else (*at, info.alias or key)
+        is_beside_name = isinstance(options, RegisteredChoice) and key == "options"
+        path = at if is_beside_name else (*at, info.alias or key)
         if isinstance(value, Options):
             yield from nested_options(value, path)
         for index, each in enumerate(value if isinstance(value, tuple) else ()):
@@ -121,11 +121,9 @@ def _places_without_graph(scenario: Scenario, facts: ScenarioFacts) -> Iterator[
     """Yield the places of poisoners, if there is no graph that is fixed during the run."""
     if getattr(getattr(scenario.protocol.options, "view", None), "is_fixed_graph", False):
         return
-    why = (
-        "peers change during the run"
-        if facts.peers_meet
-        else "with a coordinator poisoners have no neighbours"
-    )
+    why = "peers change during the run"
+    if not facts.peers_meet:
+        why = "with a coordinator poisoners have no neighbours"
     for index, choice in enumerate(scenario.attackers):
         for key in ("placement", "edges"):
             if (value := getattr(choice, key)) is not None:
@@ -269,9 +267,8 @@ def _raise_all(scenario: Scenario, found: Iterable[Problem]) -> None:
 
 def describe_ineffective_options(scenario: Scenario) -> list[str]:
     """Return a sentence for each option that has no effect because of another."""
-    return [
-        note for _, options in nested_options(scenario) for note in options.describe_ineffective(scenario)
-    ]
+    parts = (options for _, options in nested_options(scenario))
+    return [note for options in parts for note in options.describe_ineffective(scenario)]
 
 
 # What follows concerns run parts: the sections stop and changes, and some keys of evaluate.
@@ -386,15 +383,15 @@ def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
         _raise_all(scenario, [(("evaluate", "activity_groups"), found)])
 
 
-def check_train_loss(scenario: Scenario, mode_title: str, *, has_user_models: bool) -> None:
+def check_train_loss(scenario: Scenario, mode: Any) -> None:
     """Check that each user's model and samples are in this process, if the training loss is measured.
 
     Raises
     ------
     ScenarioError
     """
-    if scenario.evaluate.train_loss and (not has_user_models or scenario.executor.name == "ray"):
-        found = "an executor of shards" if has_user_models else mode_title
+    if scenario.evaluate.train_loss and (not mode.has_user_models or scenario.executor.name == "ray"):
+        found = "an executor of shards" if mode.has_user_models else mode.title
         message = (
             f"found true with {found}; expected models of single users in one process; remove train_loss"
         )

@@ -13,7 +13,7 @@ from gossiprec.base import portable
 from gossiprec.base.errors import GossipRecError, LogError
 from gossiprec.emulation import estimate_run
 from gossiprec.emulation.assembly.data_loading import DataSizes, data_sizes
-from gossiprec.emulation.estimate.run_estimate import RunEstimate
+from gossiprec.emulation.estimate.estimate import RunEstimate
 from gossiprec.emulation.estimate.timing import model_and_executor
 from gossiprec.emulation.run_parts.trackers import check_trackers, prepare_trackers
 from gossiprec.runs import Run

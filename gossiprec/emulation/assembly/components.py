@@ -31,7 +31,6 @@ from gossiprec.emulation.assembly.poisoners import (
 )
 from gossiprec.emulation.assembly.summed_answers import (
     check_coordinator,
-    coordinator_inbox,
     make_neighbour_settings,
     make_sum_settings,
     withhold_user_rows,
@@ -531,7 +530,8 @@ def make_inboxes(
         (choice.name, policy.nodes, policy.inbox())
         for choice, policy in zip(scenario.policies, policies, strict=True)
     ]
-    rules.append(("protocol.merge", np.array([protocol.n_users]), coordinator_inbox(scenario, protocol)))
+    inbox = protocol.coordinator_inbox(scenario.coordinator.sees)
+    rules.append(("protocol.merge", np.array([protocol.n_users]), inbox))
     partial = outgoing.nodes_with("is_partial").any() and not choose_mode(protocol).sizes_follow_training
     if partial:
         rules.append(("protocol.merge", means_of_parts(protocol, rules), mean_of_parts(protocol)))

@@ -52,11 +52,6 @@ class PoisonerGroup:
     memory_numbers: int = 0
 
 
-def count_poisoners(scenario: Scenario, n_users: int) -> int:
-    """Return the number of nodes without data that a scenario adds to `n_users` users."""
-    return sum(choice.count(n_users) for choice in scenario.attackers)
-
-
 def poisoner_places(scenario: Scenario, n_users: int) -> tuple[PoisonerPlaces, ...]:
     """Return the places of all poisoners in a fixed graph; none if the scenario places none of them."""
     places, first = [], n_users

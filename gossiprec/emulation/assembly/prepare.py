@@ -56,6 +56,7 @@ from gossiprec.emulation.assembly.memory import (
     process_bytes,
 )
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
+from gossiprec.emulation.assembly.run_size import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.assembly.schedule import (
     PrecomputedSchedule,
     Schedule,
@@ -72,7 +73,6 @@ from gossiprec.emulation.assembly.summed_answers import (
 )
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
-from gossiprec.emulation.estimate.run_estimate import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario

@@ -34,9 +34,9 @@ from gossiprec.emulation.assembly.network_setup import (
     make_engine_conditions,
     trains_on_event,
 )
-from gossiprec.emulation.assembly.poisoners import add_poisoners, count_poisoners, poisoner_places
+from gossiprec.emulation.assembly.poisoners import add_poisoners, poisoner_places
+from gossiprec.emulation.assembly.run_size import EstimateInputs, EventCounts
 from gossiprec.emulation.assembly.user_groups import check_evaluation
-from gossiprec.emulation.estimate.run_estimate import EstimateInputs, EventCounts
 from gossiprec.emulation.progress import Progress, Stopwatch
 from gossiprec.models import BlockRole
 from gossiprec.modes import TrainingOutline, choose_mode
@@ -408,8 +408,7 @@ def build_and_schedule(
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
         check_evaluation(scenario, split)
         protocol = make_protocol(scenario, split)
-        mode = choose_mode(protocol)
-        check_train_loss(scenario, mode.title, has_user_models=mode.has_user_models)
+        check_train_loss(scenario, choose_mode(protocol))
     n_wakes, per_wake = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
     check_event_memory(n_wakes, per_wake)
     if scenario.stop is not None or scenario.changes:
@@ -434,7 +433,7 @@ def build_and_schedule(
 def make_protocol(scenario: Scenario, split: Split, availability: Availability | None = None) -> Protocol:
     """Return the scenario's protocol over users and poisoners; without availability all nodes stay online."""
     choice, seed = scenario.protocol, scenario.seed
-    everyone = add_poisoners(split, count_poisoners(scenario, split.n_users))
+    everyone = add_poisoners(split, scenario.count_poisoners(split.n_users))
     protocol = PROTOCOLS[choice.name](
         choice.options,
         n_users=everyone.n_users,

@@ -24,32 +24,13 @@ from gossiprec.compute.secure_sums import (
 )
 from gossiprec.models import Layout
 from gossiprec.network.protocols import Protocol
-from gossiprec.rules.aggregators import Aggregator, InboxConfig
+from gossiprec.rules.aggregators import Aggregator
 from gossiprec.scenario import Scenario
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.components import RunComponents
 
 OTHERWISE = "or set coordinator.sees to updates or final"
-
-
-def coordinator_inbox(scenario: Scenario, protocol: Protocol) -> InboxConfig | None:
-    """Return the rule of the coordinator's inbox; sums wait for all answers of a round.
-
-    Raises
-    ------
-    ScenarioError
-        If the coordinator is to see sums, and the protocol cannot compute them.
-    """
-    if scenario.coordinator.sees != "sums":
-        return protocol.inbox()
-    found = protocol.sums_inbox()
-    if found is None:
-        raise ScenarioError(
-            f"coordinator.sees: found 'sums', but {scenario.protocol.name} has no rounds of which the answers are "
-            f"summed; use fedavg, {OTHERWISE}"
-        )
-    return found
 
 
 def withhold_user_rows(
@@ -153,7 +134,7 @@ def make_sum_settings(components: RunComponents) -> SumSettings | None:
         If a round has too few clients, or a sum might overflow.
     """
     scenario, protocol, layout = components.scenario, components.protocol, components.layout
-    options, inbox = scenario.coordinator, coordinator_inbox(scenario, protocol)
+    options, inbox = scenario.coordinator, protocol.coordinator_inbox(scenario.coordinator.sees)
     if options.sees != "sums":
         return None
     assert inbox is not None

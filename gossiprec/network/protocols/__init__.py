@@ -12,7 +12,7 @@ import numpy as np
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
-from gossiprec.base.registry import Registry
+from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.network.overlay import PoisonerPlaces, UserProfiles
 from gossiprec.network.protocols.messages import Message, Reaction, Send
@@ -194,6 +194,22 @@ class Protocol(ABC):
             If an option needs single answers.
         """
         return None
+
+    def coordinator_inbox(self, sees: str) -> InboxConfig | None:
+        """Return the rule of the coordinator's inbox, given ``coordinator.sees``; sums wait for all answers of a round.
+
+        Raises
+        ------
+        ScenarioError
+            If the coordinator is to see sums, and the protocol cannot compute them.
+        """
+        found = self.sums_inbox() if sees == "sums" else self.inbox()
+        if sees == "sums" and found is None:
+            raise ScenarioError(
+                f"coordinator.sees: found 'sums', but {registry_name(self)} has no rounds of which the answers are "
+                "summed; use fedavg, or set coordinator.sees to updates or final"
+            )
+        return found
 
     def fixed_neighbors(self) -> Sequence[Sequence[int]] | None:
         """Return the nodes that each node can send to, if they are neighbours in a graph that never changes."""

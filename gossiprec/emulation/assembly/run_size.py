@@ -1,4 +1,4 @@
-"""The estimate of a run from the sizes of its data, or from events that were played.
+"""The size of a run, known before it is prepared: the counts of its events, and its memory.
 
 Counts follow from the protocol: they are exact if every message arrives and no node is ever offline, and upper bounds
 if not.
@@ -7,6 +7,7 @@ if not.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,10 +26,6 @@ from gossiprec.emulation.assembly.memory import (
     process_bytes,
     stacks_updates,
 )
-from gossiprec.emulation.assembly.poisoners import count_poisoners
-from gossiprec.emulation.assembly.shard_partition import thread_count
-from gossiprec.emulation.assembly.summed_answers import coordinator_inbox
-from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.models import MODELS, BlockRole
 from gossiprec.modes import MemoryInputs, RunMode, TrainingOutline, choose_mode
 from gossiprec.network.protocols import PROTOCOLS, Protocol
@@ -42,57 +39,6 @@ MAX_WAKES_DRAWN = 200_000
 """Number of wakes that are drawn to estimate how long a run lasts."""
 
 Accuracy = Literal["exact", "about", "at most"]
-
-
-@dataclass(frozen=True)
-class RunEstimate:
-    """An estimate of a run.
-
-    Attributes
-    ----------
-    sizes : dict
-        As in a summary.
-    count_accuracy : {"exact", "about", "at most"}
-        The precision of the event counts.
-    data_loaded : bool
-        Whether the data were read or generated; otherwise the interactions are estimated, too.
-    memory_bytes : dict of str to int
-        Bytes by part, estimated for observers.
-    bytes_by_observer : list of int
-        Of each entry of the scenario's observers.
-    bytes_to_draw : int
-        Bytes that generating the data takes, before the run.
-    fraction_met, fraction_heard : float or None
-        The share of users that a single observer, or a coordinator, can have met by the end.
-    kind : str
-        The run's kind: runs of one kind take time in proportion to `work`.
-    work : float
-        See :mod:`~gossiprec.emulation.estimate.timing`.
-    duration : PredictedDuration or None
-        None if no run has finished on this machine yet.
-    """
-
-    sizes: dict[str, Any]
-    count_accuracy: Accuracy
-    data_loaded: bool
-    memory_bytes: dict[str, int]
-    bytes_by_observer: list[int]
-    bytes_to_draw: int
-    fraction_met: float | None
-    fraction_heard: float | None
-    kind: str
-    work: float
-    duration: PredictedDuration | None
-
-    def check_fits(self) -> None:
-        """Refuse a run that does not fit into memory.
-
-        Raises
-        ------
-        ResourceError
-        """
-        check_memory(self.memory_bytes)
-        check_memory({"generating the data": self.bytes_to_draw})
 
 
 @dataclass(frozen=True)
@@ -141,48 +87,36 @@ def check_memory_early(scenario: Scenario) -> None:
     """
     data = estimated_data_sizes(scenario)
     if data is not None:
-        make_run_estimate(data, estimate_from_sizes(scenario, data)).check_fits()
+        inputs = estimate_from_sizes(scenario, data)
+        check_memory(memory_needed(inputs, observer_bytes(data, inputs)))
+        check_memory({"generating the data": data.bytes_to_draw})
 
 
-def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
-    """Return the estimate of a run that follows from its sizes and counts."""
-    extent, counts, model = inputs.extent, inputs.counts, inputs.outline.model
-    scenario, protocol, executor = extent.scenario, extent.protocol, inputs.training_executor
-    is_threaded = executor == "fused" or scenario.protocol.name == "central"
-    threads = thread_count(scenario) if is_threaded else 1
-    compiled = model.kernels() if executor == "fused" else None
+def observer_bytes(data: DataSizes, inputs: EstimateInputs) -> list[int]:
+    """Return the expected bytes of each entry of the scenario's observers."""
+    extent, counts, scenario = inputs.extent, inputs.counts, inputs.extent.scenario
+    compiled = inputs.outline.model.kernels() if inputs.training_executor == "fused" else None
+    received = counts.n_messages / max(extent.protocol.n_users, 1)
     attack_inputs = AttackMemoryInputs(
         n_users=data.n_users,
         layout=extent.layout,
         storage=scenario.executor.storage,
         own_items=float(data.split.train.sizes.mean()),
-        keeps=_kept_fraction(extent.mode, protocol, counts.n_messages / max(protocol.n_users, 1)),
+        keeps=_kept_fraction(extent.mode, extent.protocol, received),
         ranked_on_sight=compiled is not None and compiled.ranks_open and not inputs.hides_user,
     )
     virtual_nodes = max([1, *(getattr(choice.options, "n_virtual_nodes", 0) for choice in scenario.policies)])
-    each_observer = [
+    return [
         round(virtual_nodes * ATTACKS[choice.name].expected_bytes(choice.options, attack_inputs))
         for choice in scenario.observers
     ]
-    samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
-    needed = (
-        process_bytes(extent, executor) | estimate_memory(extent).bytes | {"observers": sum(each_observer)}
-    )
-    kind = run_kind(scenario, executor)
-    work = training_work(model, extent.layout, epochs=counts.epochs, samples=samples)
-    return RunEstimate(
-        sizes={**run_sizes(scenario, data, protocol, counts), "executor": executor, "threads": threads},
-        count_accuracy=counts.accuracy,
-        data_loaded=data.whole,
-        memory_bytes=needed | figure_bytes(scenario, needed),
-        bytes_by_observer=each_observer,
-        bytes_to_draw=data.bytes_to_draw,
-        fraction_met=protocol.predicted_fraction_met(protocol.wakes),
-        fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
-        kind=kind,
-        work=work,
-        duration=predict_duration(kind, work, threads) if work > 0 else None,
-    )
+
+
+def memory_needed(inputs: EstimateInputs, observers: Sequence[int]) -> dict[str, int]:
+    """Return the expected bytes of a run by part, given those of each observer."""
+    own = estimate_memory(inputs.extent).bytes | {"observers": sum(observers)}
+    needed = process_bytes(inputs.extent, inputs.training_executor) | own
+    return needed | figure_bytes(inputs.extent.scenario, needed)
 
 
 def run_sizes(scenario: Scenario, data: DataSizes, protocol: Protocol, counts: EventCounts) -> dict[str, Any]:
@@ -228,7 +162,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
     """Return the estimate inputs that follow from sizes."""
     check_sizes(scenario, data.n_users, data.split.n_items)
     check_validation(scenario, len(data.split.validation.values))
-    n_poisoners = count_poisoners(scenario, data.n_users)
+    n_poisoners = scenario.count_poisoners(data.n_users)
     protocol = PROTOCOLS[scenario.protocol.name](
         scenario.protocol.options,
         n_users=data.n_users + n_poisoners,
@@ -249,7 +183,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
     ]
     transforms = [(transform, count) for policy, count in policies if (transform := policy.transform())]
     inboxes = [(policy.inbox(), count) for policy, count in policies] + [
-        (coordinator_inbox(scenario, protocol), 1)
+        (protocol.coordinator_inbox(scenario.coordinator.sees), 1)
     ]
     rules = [(rule, count) for rule, count in inboxes if rule is not None]
     counts, settings = _count_events(scenario, protocol, policies, training, data.n_users)
