@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -126,7 +126,7 @@ def pool_deliveries_in_wave(plan: ExecutionPlan, wave: int) -> range:
     return range(plan.pool_delivery_offsets[wave], plan.pool_delivery_offsets[wave + 1])
 
 
-class DeliveryHook(ABC):
+class DeliveryHook(Protocol):
     """A hook that reads delivered versions and must not change them; several threads may call it at once."""
 
     reads_merges: bool = True
@@ -141,7 +141,7 @@ class DeliveryHook(ABC):
         """Return a kernel that does all of :meth:`observe_pools`, and its arguments after the range, or None."""
         return None
 
-    def count_seconds(self, seconds: float) -> None:  # noqa: B027 (most hooks count no time)
+    def count_seconds(self, seconds: float) -> None:
         """Count the time that a bound kernel took."""
 
     def select_tasks(self, program: Program, tasks: I64) -> I64:

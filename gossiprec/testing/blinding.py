@@ -19,19 +19,20 @@ from gossiprec.adversaries.attacks.observations import (
     GroupDeliveries,
     KnownDeliveries,
     MergeDeliveries,
+    Merges,
     MessageIndex,
     Observations,
+    UpdatesRead,
 )
 from gossiprec.base import isolation
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import PluginError
 from gossiprec.base.ragged import Ragged
 from gossiprec.compute.plan.program import PoolDeliveries, Program
-from gossiprec.compute.store import UpdateRows
 from gossiprec.data.split import CheckIns, Split
 from gossiprec.data.training_data import Transitions
 from gossiprec.emulation import PreparedRun, prepare
-from gossiprec.emulation.assembly import attack_hook
+from gossiprec.emulation.assembly import attacks
 from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed
@@ -101,28 +102,26 @@ class BlindedAttack(RecordedAttack):
         self._shown.note_deliveries(found)
         return found
 
-    def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
+    def observe(self, rows: F32 | UpdatesRead, program: Program, tasks: I64) -> None:
         """Show the attack the rows that its single nodes are about to merge."""
         mine = tasks[self._own[program.node[tasks]]]
         if not len(mine):
             return
-        program = self.with_seen_weights(program, mine)
-        true = Observations(MergeDeliveries(rows, program, mine), self._layout, self._hides, self._true)
+        merges = self.seen_merges(program, mine)
+        true = Observations(MergeDeliveries(rows, merges, mine), self._layout, self._hides, self._true)
         shown, places = self._amid_garbage(rows, true)
         own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)
-        counts = program.merge_offsets[mine + 1] - program.merge_offsets[mine]
-        own_tasks = Program(
-            node=program.node[mine],
+        counts = merges.merge_offsets[mine + 1] - merges.merge_offsets[mine]
+        own_tasks = Merges(
+            node=merges.node[mine],
             source=own,
-            target=np.zeros_like(own),
-            update=program.update[mine],
             merge_offsets=np.concatenate([[0], np.cumsum(counts)]),
             merge_row=places,
             merge_keep=true.keeps,
             merge_message=true.messages,
         )
-        received, bases, uploads = np.concatenate([shown, rows[program.source[mine], :]]), None, None
-        if isinstance(rows, UpdateRows):
+        received, bases, uploads = np.concatenate([shown, rows[merges.source[mine], :]]), None, None
+        if not isinstance(rows, np.ndarray):
             delivered = rows.uploads[true.rows, :]
             uploads = np.full((len(received), delivered.shape[1]), np.nan, np.float32)
             uploads[places] = delivered
@@ -145,7 +144,7 @@ class BlindedAttack(RecordedAttack):
         raw = GroupDeliveries(*self._amid_garbage(rows, true, group))
         self.timed_call(self.attack.observe, Observations(raw, *about, self._shown, message))
 
-    def _amid_garbage(self, rows: F32 | UpdateRows, true: Observations, *group: I32) -> Any:
+    def _amid_garbage(self, rows: F32 | UpdatesRead, true: Observations, *group: I32) -> Any:
         """Return an arena in which only the delivered versions are readable, and their positions."""
         delivered = rows[true.rows, :]
         delivered[self._hides[true.senders], self._layout.users] = np.nan
@@ -186,8 +185,8 @@ class AccessMonitor:
     def installed(self) -> Iterator[None]:
         """Intercept all that runs give to their attacks until the body ends."""
         with (
-            patch.object(attack_hook, "AttackContext", self._context),
-            patch.object(attack_hook, "AttackHook", self._metered),
+            patch.object(attacks, "AttackContext", self._context),
+            patch.object(attacks, "AttackHook", self._metered),
         ):
             yield
 

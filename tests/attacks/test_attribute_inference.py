@@ -13,9 +13,10 @@ from gossiprec.adversaries.attacks.observed_models import signed_changes
 from gossiprec.base.errors import DataError, ScenarioError
 from gossiprec.base.features import FeatureTable, NumberColumn
 from gossiprec.data.features import label_column
+from gossiprec.data.user_classes import user_classes
 from gossiprec.emulation import simulate
+from gossiprec.emulation.assembly.attacks import AttributeKnowledge
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.user_groups import AttributeKnowledge, user_classes
 from gossiprec.emulation.scoring.attribute_scores import AttributeJudge, auc_interval, macro_auc
 from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.emulation.scoring.ranking_scores import RankingScores

@@ -164,7 +164,7 @@ class LooksUpOtherDeliveries(Onlooker):
 
 class ReadsOtherTasks(Onlooker):
     def look(self, seen):
-        return np.arange(len(seen)) + len(seen.raw.program.node)
+        return np.arange(len(seen)) + len(seen.raw.merges.node)
 
 
 class ReadsOtherData(Onlooker):

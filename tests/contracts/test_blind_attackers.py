@@ -6,8 +6,8 @@ import pytest
 from gossiprec.adversaries.attacks import ItemScores
 from gossiprec.adversaries.attacks.attributes import AttributeScores, LogisticClassifier
 from gossiprec.adversaries.attacks.candidates import draw_candidates, membership_of
+from gossiprec.emulation.assembly.attacks import AttributeKnowledge
 from gossiprec.emulation.assembly.data_loading import load_data
-from gossiprec.emulation.assembly.user_groups import AttributeKnowledge
 from gossiprec.emulation.scoring.attack_results import AttackResults
 from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.scenario import load_scenario

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gossiprec.adversaries.attacks.observations import MergeDeliveries
+from gossiprec.adversaries.attacks.observations import MergeDeliveries, Merges
 from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.inbox_reducer import reduce_parts, takes_parts
 from gossiprec.compute.message_encoder import PushLog
@@ -17,7 +17,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
 from gossiprec.emulation import prepare
-from gossiprec.emulation.assembly.attack_hook import PartialViews
+from gossiprec.emulation.assembly.virtual_nodes import PartialViews
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox, make_aggregator
 from gossiprec.scenario import load_scenario
@@ -240,7 +240,9 @@ def test_observers_complete_what_they_receive():
     )  # fmt: skip
     single, pool = rows.copy(), rows[:1].copy()
 
-    views.complete_merges(MergeDeliveries(single, program, np.zeros(1, np.int64)), np.ones(1, np.int32))
+    views.complete_merges(
+        MergeDeliveries(single, Merges.of(program), np.zeros(1, np.int64)), np.ones(1, np.int32)
+    )
     views.complete(pool, np.zeros(1, np.int32), np.ones(1, np.int32), np.zeros(1, np.int32))
 
     assert single[0, [0, LAYOUT.items.start]].tolist() == [0, 3]

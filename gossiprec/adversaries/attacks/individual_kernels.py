@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32, uint64
 
+from gossiprec.adversaries.attacks.observations import Merges
 from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.models.base.kernel_interface import KeptQueries, ModelKernels, TaskColumns
+from gossiprec.models.base.kernel_interface import KeptQueries, ModelKernels
 from gossiprec.native.jit import (
     NO_DENORMALS,
     borrow,
@@ -40,14 +41,14 @@ class Receptions(NamedTuple):
     ----------
     rows : ndarray
         Flat, of float32 or of the bits of float16.
-    columns : TaskColumns
+    columns : Merges
     sender_of, time_of : ndarray
         Of each message.
     latest : ndarray of float32, shape (n_momenta, n_rules, n_adversaries, n_users)
     """
 
     rows: Any
-    columns: TaskColumns
+    columns: Merges
     sender_of: I32
     time_of: Any
     latest: F32

@@ -11,17 +11,15 @@ import numpy as np
 
 from gossiprec.adversaries.attacks import AttackContext
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
-from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDeliveries, Observations
+from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDeliveries, Merges, Observations
 from gossiprec.adversaries.attacks.targets import TargetItems
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.ragged import row_entries
-from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.kernel_interface import (
     NO_CONTEXT,
     AdversaryQueries,
     BoundKernel,
     ScoreQuery,
-    TaskColumns,
     flat_view,
 )
 from gossiprec.numerics.noise import to_nearest_float16
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 
 NOT_BUNDLED: tuple[Any, ...] = (None,) * 4
-"""In place of a program, its rows, the senders of messages, and what :meth:`IndividualObservers.bind` returns."""
+"""In place of merges, their rows, the senders of messages, and what :meth:`IndividualObservers.bind` returns."""
 
 
 class IndividualObservers:
@@ -148,7 +146,7 @@ class IndividualObservers:
         self.allocate(KnownDeliveries(none, none, none, np.zeros(0), 0))
         if self.scorer.kernels is not None:
             rows = np.zeros((1, self.scorer.layout.row_size), self.scorer.storage)
-            run, arguments = self.bind(rows, Program.empty(), none, np.zeros(0))
+            run, arguments = self.bind(rows, Merges.empty(), none, np.zeros(0))
             run(np.zeros(0, np.int64), *arguments)
         elif not self.scorer.is_plain:
             self._stacked.warm_up()
@@ -230,7 +228,7 @@ class IndividualObservers:
         assert isinstance(seen.raw, MergeDeliveries)
         if self.scorer.kernels is not None:
             about = seen.deliveries
-            run, arguments = self.bind(seen.raw.rows, seen.raw.program, about.sender, about.time)
+            run, arguments = self.bind(seen.raw.rows, seen.raw.merges, about.sender, about.time)
             run(seen.raw.tasks, *arguments)
         elif self.scorer.is_plain:
             for k in range(len(seen)):
@@ -252,22 +250,22 @@ class IndividualObservers:
         """Whether :meth:`bind` has a loop."""
         return self.scorer.kernels is not None
 
-    def bind(self, rows: Any, program: Program, sender_of: I32, time_of: Any) -> BoundKernel:
-        """Return the compiled loop over tasks of a program, and its arguments after the tasks."""
+    def bind(self, rows: Any, merges: Merges, sender_of: I32, time_of: Any) -> BoundKernel:
+        """Return the compiled loop over tasks with merges, and its arguments after the tasks."""
         kernels, known = self.scorer.kernels, self._bundled
         assert kernels is not None
-        if known[0] is not program or known[1] is not rows or known[2] is not sender_of:
+        if known[0] is not merges or known[1] is not rows or known[2] is not sender_of:
             # a new plan; several threads may see it
-            known = (program, rows, sender_of, self._bundle(rows, program, sender_of, time_of))
+            known = (merges, rows, sender_of, self._bundle(rows, merges, sender_of, time_of))
             self._bundled = known
         return known[3]
 
-    def _bundle(self, rows: Any, program: Program, sender_of: I32, time_of: Any) -> BoundKernel:
+    def _bundle(self, rows: Any, merges: Merges, sender_of: I32, time_of: Any) -> BoundKernel:
         from gossiprec.adversaries.attacks.individual_kernels import Receptions, specialise_kernels
 
         kernels, targets = self.scorer.kernels, self.targets
         assert kernels is not None
-        seen = Receptions(flat_view(rows), TaskColumns.of(program), sender_of, time_of, self.latest)
+        seen = Receptions(flat_view(rows), merges, sender_of, time_of, self.latest)
         context = next(iter(targets.kept_items.contexts.values()), NO_CONTEXT)
         queries = AdversaryQueries(
             targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights, *self.codes

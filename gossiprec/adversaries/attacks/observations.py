@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -64,9 +64,57 @@ class MessageIndex:
         self.time[deliveries.message] = deliveries.time
 
 
+class Merges(NamedTuple):
+    """What some tasks merge, as compiled loops read it: columns of a program without what the tasks train and write.
+
+    Attributes
+    ----------
+    node, source : ndarray of int32, shape (n_tasks,)
+        The receiver, and the row of its version before the merges.
+    merge_offsets : ndarray of int64, shape (n_tasks + 1,)
+        Task t merges entries ``merge_offsets[t]:merge_offsets[t + 1]``, in this order.
+    merge_row, merge_message : ndarray of int32, shape (n_merges,)
+        The row of the delivered version, and the message that brought it.
+    merge_keep : ndarray of float32, shape (n_merges,)
+        As :attr:`Observations.keeps`.
+    """
+
+    node: I32
+    source: I32
+    merge_offsets: I64
+    merge_row: I32
+    merge_keep: F32
+    merge_message: I32
+
+    @classmethod
+    def of(cls, program: Program) -> Merges:
+        """Return the merges of a program, without copies."""
+        return cls(*(getattr(program, name) for name in cls._fields))
+
+    @classmethod
+    def empty(cls) -> Merges:
+        """Return the merges of no task."""
+        return cls.of(Program.empty())
+
+
+class UpdatesRead(Protocol):
+    """Updates that are read like rows of whole models, their bases, and the vectors that came with them."""
+
+    @property
+    def bases(self) -> Any:
+        """The version from which each update was computed."""
+
+    @property
+    def uploads(self) -> Any:
+        """The vector that came with each update, NaN if there is none."""
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return some columns of some models."""
+
+
 @dataclass(frozen=True)
 class MergeDeliveries:
-    """Deliveries about to be merged, for compiled loops: entries of a program's merges, task by task.
+    """Deliveries about to be merged, for compiled loops: entries of merges, task by task.
 
     Attributes
     ----------
@@ -79,7 +127,7 @@ class MergeDeliveries:
     """
 
     rows: Any
-    program: Program
+    merges: Merges
     tasks: I64
     bases: Any = None
     uploads: Any = None
@@ -137,7 +185,7 @@ class Observations:
     @functools.cached_property
     def _entries(self) -> tuple[I64, I64]:
         """Return the merge entries of the tasks in order, and the task of each."""
-        entries, place = row_entries(self._merges.program.merge_offsets, self._merges.tasks)
+        entries, place = row_entries(self._merges.merges.merge_offsets, self._merges.tasks)
         return entries, self._merges.tasks[place]
 
     @functools.cached_property
@@ -145,7 +193,7 @@ class Observations:
         """Message ids, shape (n,)."""
         if self._messages is not None:
             return self._messages
-        return self._merges.program.merge_message[self._entries[0]]
+        return self._merges.merges.merge_message[self._entries[0]]
 
     @property
     def senders(self) -> I32:
@@ -160,13 +208,13 @@ class Observations:
     @property
     def receivers(self) -> I32:
         """Node ids of individual observers, shape (n,)."""
-        return self._merges.program.node[self._entries[1]]
+        return self._merges.merges.node[self._entries[1]]
 
     @property
     def merge_order(self) -> I64:
         """Index of each delivery among those that its receiver merges together, from 0, shape (n,)."""
         entries, tasks = self._entries
-        return entries - self._merges.program.merge_offsets[tasks]
+        return entries - self._merges.merges.merge_offsets[tasks]
 
     @property
     def keeps(self) -> F32:
@@ -176,7 +224,7 @@ class Observations:
         unless the attack requests their weights earlier
         (:attr:`gossiprec.adversaries.attacks.Attack.needs_merge_weights`).
         """
-        return self._merges.program.merge_keep[self._entries[0]]
+        return self._merges.merges.merge_keep[self._entries[0]]
 
     @property
     def begins_round(self) -> Bools:
@@ -198,7 +246,7 @@ class Observations:
         """Row of each version among ``raw.rows``, shape (n,)."""
         if isinstance(self.raw, GroupDeliveries):
             return self.raw.row
-        return self.raw.program.merge_row[self._entries[0]]
+        return self.raw.merges.merge_row[self._entries[0]]
 
     def models(self, some: I64 | slice = slice(None)) -> F32:
         """Return received versions, shape (n, size); NaN in user rows that the sender hides."""
@@ -224,7 +272,7 @@ class Observations:
 
     def own_model(self, k: int) -> F32:
         """Return the receiver's version before the merge that holds delivery number k, shape (size,)."""
-        source = self._merges.program.source[self._entries[1][k]]
+        source = self._merges.merges.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
 
     def user_uploads(self) -> F32:

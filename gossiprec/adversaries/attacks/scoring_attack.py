@@ -453,7 +453,7 @@ class ScoringAttack(Attack):
             return None
         if isinstance(raw, MergeDeliveries):
             assert isinstance(own, IndividualObservers)
-            return own.bind(raw.rows, raw.program, about.sender, about.time) if own.is_compiled else None
+            return own.bind(raw.rows, raw.merges, about.sender, about.time) if own.is_compiled else None
         assert isinstance(own, CoalitionObservers)
         return own.bind(raw, seen.messages, about.sender, places) if own.only_blends else None
 

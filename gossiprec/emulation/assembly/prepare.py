@@ -38,14 +38,8 @@ from gossiprec.compute.store import Store
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.attack_hook import (
-    AdversaryHook,
-    AttackHook,
-    PartialViews,
-    make_attacks,
-    make_hooks,
-    make_partial_views,
-)
+from gossiprec.emulation.assembly.attack_hook import AdversaryHook, AttackHook
+from gossiprec.emulation.assembly.attacks import make_attacks, make_hooks
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
@@ -72,7 +66,7 @@ from gossiprec.emulation.assembly.summed_answers import (
     refuse_coalitions,
 )
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
-from gossiprec.emulation.assembly.virtual_nodes import make_virtual_nodes
+from gossiprec.emulation.assembly.virtual_nodes import PartialViews, make_partial_views, make_virtual_nodes
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
@@ -432,10 +426,11 @@ def _assemble(
 
     partial_messages = _find_partial_messages(components, executor, schedule)
     virtual = make_virtual_nodes(components, partial_messages)
-    attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, virtual)
+    pieces = () if virtual is None else virtual.views
+    attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, pieces)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
     views = make_partial_views(components, attacks, partial_messages)
-    meters = make_hooks(components, attacks, deliveries, weigh, views, virtual)
+    meters = make_hooks(components, attacks, deliveries, weigh, views, pieces)
     rounds: SumRounds | None = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
     hidden = range(components.protocol.n_users)
     if rounds is not None:

@@ -1,20 +1,86 @@
-"""Virtual nodes: the identities under which nodes send pieces of their models, and what observers see of them."""
+"""Messages in parts as observers see them: completed models, and virtual nodes, under which nodes send pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossiprec.adversaries.attacks import ATTACKS, Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, Ranking
 from gossiprec.adversaries.attacks.observations import KnownDeliveries, MergeDeliveries
-from gossiprec.base.arrays import I32, I64, Bools
+from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.rng import generator
 from gossiprec.compute.partial_messages import PartialMessages
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.models import BlockRole
+from gossiprec.runs.checkpoint_state import Stateful
+
+
+class PartialViews(Stateful):
+    """The completion of received models for observers, which score whole models.
+
+    A single observer takes its own value of an item's number or a shared weight that was not sent. A pool takes the one
+    that it received last from the same node, and before that the one with which all nodes begin. A number of the user's
+    row that an observer does not have counts as zero.
+
+    Parameters
+    ----------
+    partial : PartialMessages
+    n_pools : int
+    first : ndarray of float32, shape (row_size,)
+        The version with which all nodes begin, without a user's row.
+    """
+
+    checkpointed = ("latest", "met")
+
+    def __init__(self, partial: PartialMessages, n_pools: int, first: F32) -> None:
+        self._partial, self._first = partial, first
+        n_nodes = len(partial.is_partial)
+        self._latest = np.zeros((n_pools, n_nodes, partial.layout.row_size), np.float32)
+        self._met = np.zeros((n_pools, n_nodes), np.bool_)
+
+    def complete_merges(self, raw: MergeDeliveries, senders: I32) -> None:
+        """Complete the models that single observers are about to merge, in copies of their rows."""
+        merges, layout = raw.merges, self._partial.layout
+        own_user = layout.users if layout.n_users == 1 else slice(0, 0)
+        entries = np.flatnonzero(self._partial.is_partial[senders])
+        tasks = np.searchsorted(merges.merge_offsets, entries, side="right") - 1
+        sent = slice(0, layout.shared.stop)
+        rows = [raw.rows[row, sent] for row in merges.merge_row[entries].tolist()]
+        messages, receivers = merges.merge_message[entries], merges.node[tasks]
+        self._partial.expand(rows, sent, messages, senders[entries], receivers)
+        for row, own in zip(rows, merges.source[tasks].tolist(), strict=True):
+            row[own_user][np.isnan(row[own_user])] = 0.0
+            _fill(row, raw.rows[own])
+
+    def complete(self, rows: F32, pools: I32, senders: I32, messages: I32) -> None:
+        """Complete copies of models that pools receive; the pairs of pool and sender are distinct."""
+        sent = slice(0, self._partial.layout.shared.stop)
+        self._partial.expand(list(rows[:, sent]), sent, messages, senders)
+        for row, pool, sender in zip(rows, pools.tolist(), senders.tolist(), strict=True):
+            if self._partial.is_partial[sender]:
+                latest = self._latest[pool, sender]
+                if not self._met[pool, sender]:
+                    latest[:], self._met[pool, sender] = self._first, True
+                _fill(row[sent], latest)
+                latest[sent] = row[sent]
+
+
+def _fill(row: F32, known: F32) -> None:
+    np.copyto(row, known[: len(row)], where=np.isnan(row))
+
+
+def make_partial_views(
+    components: RunComponents, attacks: list[Attack], partial: PartialMessages | None
+) -> PartialViews | None:
+    """Return the completion of partial models for attacks, or None if there are none of either."""
+    if not attacks or partial is None:
+        return None
+    layout, draw = components.layout, generator(components.scenario.seed, "initial-common", 0)
+    first = np.zeros(layout.row_size, np.float32)
+    first[layout.items.start : layout.shared.stop] = layout.initial_common(draw)
+    return PartialViews(partial, sum(len(attack.pools) for attack in attacks), first)
 
 
 @dataclass(frozen=True)
@@ -35,9 +101,10 @@ class VirtualNodes:
     piece: I32
     names: I64
 
-    def view(self, piece: int) -> PieceView:
-        """Return the view of an observer of the virtual nodes with a piece."""
-        return PieceView(self.piece, piece, self.names[piece])
+    @property
+    def views(self) -> list[PieceView]:
+        """The view of an observer of the virtual nodes with each piece."""
+        return [PieceView(self.piece, number, names) for number, names in enumerate(self.names)]
 
 
 @dataclass(frozen=True)
@@ -61,11 +128,11 @@ class PieceView:
 
     def select(self, raw: MergeDeliveries) -> MergeDeliveries:
         """Return the merges of which the messages belong to it."""
-        program = raw.program
-        own = self.shows(program.merge_message)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(own)])[program.merge_offsets]
-        columns = {name: getattr(program, name)[own] for name in ("merge_row", "merge_keep", "merge_message")}
-        return replace(raw, program=replace(program, merge_offsets=ends, **columns))
+        merges = raw.merges
+        own = self.shows(merges.merge_message)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(own)])[merges.merge_offsets]
+        columns = {name: getattr(merges, name)[own] for name in ("merge_row", "merge_keep", "merge_message")}
+        return replace(raw, merges=merges._replace(merge_offsets=ends, **columns))
 
     def names_of(self, nodes: I64 | I32) -> I64:
         """Return the names of the virtual nodes of some nodes."""
@@ -75,11 +142,6 @@ class PieceView:
         """Return a ranking of virtual nodes as one of their nodes, which only the scoring may know."""
         n_users = ranking.scores.shape[1]
         return replace(ranking, scores=ranking.scores[:, self._names[:n_users]])
-
-
-def join_views(rankings: Sequence[Ranking]) -> Ranking:
-    """Return the rankings of one observer by piece as one."""
-    return replace(rankings[0], views=tuple(ranking.scores for ranking in rankings[1:]))
 
 
 def make_virtual_nodes(components: RunComponents, partial: PartialMessages | None) -> VirtualNodes | None:

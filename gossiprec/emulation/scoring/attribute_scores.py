@@ -10,7 +10,7 @@ from gossiprec.adversaries.attacks.attributes import AttributeScores
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.rng import generator
-from gossiprec.emulation.assembly.user_groups import user_classes
+from gossiprec.data.user_classes import user_classes
 from gossiprec.emulation.scoring.item_scores import area_under_curve, rank_groups
 from gossiprec.emulation.scoring.judges import JUDGES, Judge, Truth
 from gossiprec.emulation.scoring.ranking_scores import RankingScores
