@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from gossiprec.base.machine import ThreadPool
 from gossiprec.base.options import Options
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
-from gossiprec.compute.scorer import Scorer
 from gossiprec.measures.selectors import INTERVALS, ROC, USER_MEASURES
-from gossiprec.models.base.kernel_interface import BoundKernel
+from gossiprec.models.base import Model
+from gossiprec.models.base.kernel_interface import BoundKernel, ModelKernels, ScoreQuery
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.models.feeds.base import Feed
 
@@ -140,6 +140,45 @@ def _no_attributes(name: str, bins: tuple[float, ...], share: float) -> KnownAtt
     raise ScenarioError(
         f"observers: attribute {name}: found no attributes of users; expected an attack with needs_features"
     )
+
+
+class ImitatedNodes(Protocol):
+    """Nodes that an attack imitates, with data of its choice (:class:`gossiprec.compute.scorer.ImitatedNodes`)."""
+
+    @property
+    def rows(self) -> F32:
+        """The nodes' present versions."""
+
+    def train(self, update: int, threads: ThreadPool) -> None:
+        """Run local update number `update` of every node."""
+
+
+class Scorer(Protocol):
+    """A scorer and trainer of given rows and data (:class:`gossiprec.compute.scorer.Scorer`)."""
+
+    model: Model
+    layout: Layout
+    training: Any
+    storage: str
+
+    @property
+    def kernels(self) -> ModelKernels | None:
+        """The model's compiled form, if the run uses it."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the run is too small for compiled code."""
+
+    def score(self, query: ScoreQuery) -> F32:
+        """Return predicted scores."""
+
+    def train_like_node(
+        self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False
+    ) -> F32:
+        """Return a model after local updates as a node runs them."""
+
+    def imitate_nodes(self, feed: Feed, layout: Layout, nodes: I64, rows: F32, seed: int) -> ImitatedNodes:
+        """Return nodes that train as the run's nodes do."""
 
 
 @dataclass(frozen=True)

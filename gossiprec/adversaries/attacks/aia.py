@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, AttackMemoryInputs, Ranking
+from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, AttackMemoryInputs, Ranking, Scorer
 from gossiprec.adversaries.attacks.findings import TableKey, as_unique_list
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.adversaries.attacks.scoring_attack import Ids, Size, Sizes, large_communities
@@ -34,7 +34,6 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import LARGEST, Options, Problem
 from gossiprec.base.rng import generator
-from gossiprec.compute.scorer import Scorer
 from gossiprec.models import Layout
 from gossiprec.models.feeds.base import Feed
 from gossiprec.numerics.torch_setup import single_torch_thread

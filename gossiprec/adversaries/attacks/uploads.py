@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import UPLOAD_ATTACKS, Attack, AttackContext, UploadGuesses
+from gossiprec.adversaries.attacks import UPLOAD_ATTACKS, Attack, AttackContext, Scorer, UploadGuesses
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.options import LARGEST, Options
@@ -257,7 +257,7 @@ class VectorGuesses(UploadGuesses):
     adversaries: I64
     queries: F32
     reidentified: Found
-    scorer: Any
+    scorer: Scorer
     version: F32
     options: UserVectorOptions
 

@@ -50,8 +50,9 @@ class UploadJudge(Judge):
         split = self._truth.split
         if isinstance(found, ContributionGuesses):
             return contribution_leakage(found, split, k=found.communities.k)
-        scorer, data = found.scorer, split.training_data(for_feed=True)
-        vectors = true_vectors(scorer.model, scorer.layout, found.version, data, self._truth.own_rows())
+        model, data = found.scorer.model, split.training_data(for_feed=True)
+        assert isinstance(model, SequenceModel)
+        vectors = true_vectors(model, found.scorer.layout, found.version, data, self._truth.own_rows())
         true = clip_l1(vectors, found.options.clip).astype(np.float32)
         return vector_leakage(found, true, split, k=found.options.community_size)
 
