@@ -112,14 +112,8 @@ class BlindedAttack(RecordedAttack):
         shown, places = self._amid_garbage(rows, true)
         own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)
         counts = merges.merge_offsets[mine + 1] - merges.merge_offsets[mine]
-        own_tasks = Merges(
-            node=merges.node[mine],
-            source=own,
-            merge_offsets=np.concatenate([[0], np.cumsum(counts)]),
-            merge_row=places,
-            merge_keep=true.keeps,
-            merge_message=true.messages,
-        )
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        own_tasks = Merges(merges.node[mine], own, ends, places, true.keeps, true.messages)
         received, bases, uploads = np.concatenate([shown, rows[merges.source[mine], :]]), None, None
         if not isinstance(rows, np.ndarray):
             delivered = rows.uploads[true.rows, :]

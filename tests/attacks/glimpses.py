@@ -19,7 +19,7 @@ from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena
 from gossiprec.emulation.assembly.attack_hook import AttackHook
-from gossiprec.emulation.scoring.judges import membership_table
+from gossiprec.emulation.scoring.judges import Truth
 from gossiprec.emulation.scoring.membership_guesses import MembershipJudge
 from gossiprec.models import Layout
 from gossiprec.models.feeds import Feed
@@ -62,7 +62,7 @@ class Observed(AttackWorld):
 
 def guess_rates(train, n_items, guesses):
     """Return the rates of guesses at training items, one row for each threshold."""
-    truth = SimpleNamespace(is_member=membership_table(train, n_items))
+    truth = Truth(SimpleNamespace(train=train, n_items=n_items))
     return MembershipJudge(truth, None).rows(guesses)
 
 

@@ -138,7 +138,7 @@ class BestIn(RankingScores):
 def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_was_best():
     split, values = drawn_split(), {}
     record = AttackResults(Truth(split))
-    record._rankings = BestIn(split, 2)
+    record.rankings = BestIn(split, 2)
     for round_, entropies in ((1, 0.9), (2, 0.1), (3, 0.9)):  # nothing is taken for a member, or everything
         guesses = MembershipGuesses(
             observer="coordinator", momentum=0.9, thresholds=(0.5,), adversaries=np.array([0]),

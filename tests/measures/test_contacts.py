@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossiprec.figures.contact_times import first_contact_times, fraction_met_at, predicted_fraction_met
-from gossiprec.measures import attack_accuracy
+from gossiprec.figures import node_values
+from gossiprec.figures.node_values import first_contact_times, fraction_met_at, predicted_fraction_met
 
 
 def messages_of(time, sender, receiver):
@@ -57,7 +57,7 @@ def test_a_meeting_counts_from_its_own_time_on():
 def test_fractions_agree_with_sets_of_senders(parts, fold):
     messages, at = [each for part in parts for each in part], np.arange(10.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attack_accuracy, "FOLD_PAIRS", fold)
+        patch.setattr(node_values, "FOLD_PAIRS", fold)
         time, receiver, _ = first_contact_times([messages_of(*zip(*part, strict=True)) for part in parts])
     measured = fraction_met_at(time, receiver, at=at, n_nodes=4)
     for row, moment in zip(measured, at, strict=True):

@@ -142,18 +142,7 @@ def _no_attributes(name: str, bins: tuple[float, ...], share: float) -> KnownAtt
     )
 
 
-class ImitatedNodes(Protocol):
-    """Nodes that an attack imitates, with data of its choice (:class:`gossiprec.compute.scorer.ImitatedNodes`)."""
-
-    @property
-    def rows(self) -> F32:
-        """The nodes' present versions."""
-
-    def train(self, update: int, threads: ThreadPool) -> None:
-        """Run local update number `update` of every node."""
-
-
-class Scorer(Protocol):
+class ModelScorer(Protocol):
     """A scorer and trainer of given rows and data (:class:`gossiprec.compute.scorer.Scorer`)."""
 
     model: Model
@@ -177,8 +166,8 @@ class Scorer(Protocol):
     ) -> F32:
         """Return a model after local updates as a node runs them."""
 
-    def imitate_nodes(self, feed: Feed, layout: Layout, nodes: I64, rows: F32, seed: int) -> ImitatedNodes:
-        """Return nodes that train as the run's nodes do."""
+    def imitate_nodes(self, feed: Feed, layout: Layout, nodes: I64, rows: F32, seed: int) -> Any:
+        """Return nodes that train as the run's nodes do (:class:`gossiprec.compute.scorer.ImitatedNodes`)."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +176,7 @@ class AttackContext:
 
     Attributes
     ----------
-    scorer : Scorer
+    scorer : ModelScorer
         Scores rows and trains the attack's own models; holds no user's data.
     n_users : int
         Nodes 0 .. n_users - 1 hold a user; they are the possible victims.
@@ -231,7 +220,7 @@ class AttackContext:
         (:func:`gossiprec.adversaries.attacks.candidates.draw_candidates`), which do not tell which are training items.
     """
 
-    scorer: Scorer
+    scorer: ModelScorer
     n_users: int
     coordinator: int | None
     seed: int

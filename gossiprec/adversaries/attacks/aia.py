@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import ATTACKS, Attack, AttackContext, AttackMemoryInputs, Ranking, Scorer
+from gossiprec.adversaries.attacks import (
+    ATTACKS,
+    Attack,
+    AttackContext,
+    AttackMemoryInputs,
+    ModelScorer,
+    Ranking,
+)
 from gossiprec.adversaries.attacks.findings import TableKey, as_unique_list
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.adversaries.attacks.scoring_attack import Ids, Size, Sizes, large_communities
@@ -48,7 +55,7 @@ RATE = 1e-3
 
 
 def shadow_features(
-    scorer: Scorer,
+    scorer: ModelScorer,
     feed: Feed,
     common: F32,
     own: I32,
@@ -61,7 +68,7 @@ def shadow_features(
 
     Parameters
     ----------
-    scorer : Scorer
+    scorer : ModelScorer
     feed : Feed
         A feed of the kind that the model learns from.
     common : ndarray of float32

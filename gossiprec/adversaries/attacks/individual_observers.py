@@ -254,9 +254,9 @@ class IndividualObservers:
         """Return the compiled loop over tasks with merges, and its arguments after the tasks."""
         kernels, known = self.scorer.kernels, self._bundled
         assert kernels is not None
-        if known[0] is not merges or known[1] is not rows or known[2] is not sender_of:
+        if known[0] is not merges.node or known[1] is not rows or known[2] is not sender_of:
             # a new plan; several threads may see it
-            known = (merges, rows, sender_of, self._bundle(rows, merges, sender_of, time_of))
+            known = (merges.node, rows, sender_of, self._bundle(rows, merges, sender_of, time_of))
             self._bundled = known
         return known[3]
 

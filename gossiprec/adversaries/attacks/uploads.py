@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from gossiprec.adversaries.attacks import UPLOAD_ATTACKS, Attack, AttackContext, Scorer, UploadGuesses
+from gossiprec.adversaries.attacks import UPLOAD_ATTACKS, Attack, AttackContext, ModelScorer, UploadGuesses
 from gossiprec.adversaries.attacks.observations import Observations
 from gossiprec.base.arrays import F32, F64, I64, Bools
 from gossiprec.base.options import LARGEST, Options
@@ -244,7 +244,7 @@ class VectorGuesses(UploadGuesses):
         The vector of a user with each adversary's training items.
     reidentified : dict of str to dict of str to float
         By rule, how often the latest vector of a user finds the one before. The senders are known.
-    scorer : Scorer
+    scorer : ModelScorer
     version : ndarray of float32, shape (n_columns,)
         The coordinator's version, by which clients compute vectors.
     options : UserVectorOptions
@@ -257,7 +257,7 @@ class VectorGuesses(UploadGuesses):
     adversaries: I64
     queries: F32
     reidentified: Found
-    scorer: Scorer
+    scorer: ModelScorer
     version: F32
     options: UserVectorOptions
 
@@ -312,17 +312,10 @@ class UserVectors(UploadAttack):
         with np.errstate(invalid="ignore"):
             means: F32 = (self._total / self._counts[:, None]).astype(np.float32)
         adversaries = sample_users(self.context.n_users, seed)
-        return VectorGuesses(
-            self._latest,
-            self._before,
-            means,
-            adversaries,
-            self._queries(adversaries),
-            reidentification_rates(self._latest, self._before, seed),
-            self.context.scorer,
-            self._version,
-            self.options,
-        )
+        rates = reidentification_rates(self._latest, self._before, seed)
+        found = means, adversaries, self._queries(adversaries), rates
+        of_run = self.context.scorer, self._version, self.options
+        return VectorGuesses(self._latest, self._before, *found, *of_run)
 
     @property
     def _version(self) -> F32:

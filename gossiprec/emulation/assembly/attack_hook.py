@@ -110,7 +110,6 @@ class AttackHook:
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
         self._hides_nodes, self.reads_pools = False, self._n_pools > 0
         self._of_plan: tuple[Any, ...] = (None,) * 5
-        self._of_program: tuple[Program | None, Merges] = (None, Merges.empty())
         self.pools = list(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
@@ -186,14 +185,9 @@ class AttackHook:
         rows[:, layout.users] = rows[:, layout.private] = np.nan
         rows[0, layout.merged], rows[1:, layout.merged] = model, own
         if node in self.attack.nodes:
-            merges = Merges(
-                node=np.full(1, node, np.int32),
-                source=np.ones(1, np.int32),
-                merge_offsets=np.array([0, n]),
-                merge_row=np.zeros(n, np.int32),
-                merge_keep=np.full(n, -1.0, np.float32),
-                merge_message=messages.copy(),
-            )
+            own_row, keeps = np.ones(1, np.int32), np.full(n, -1.0, np.float32)
+            of_node = np.full(1, node, np.int32), own_row, np.array([0, n])
+            merges = Merges(*of_node, np.zeros(n, np.int32), keeps, messages.copy())
             bases = rows[[1, 1]] if has_base else None
             raw = MergeDeliveries(rows, merges, np.zeros(1, np.int64), bases)
             self.timed_call(self.attack.observe, Observations(raw, *self._about))
@@ -232,7 +226,7 @@ class AttackHook:
     def bind_merges(self, rows: F32, program: Program) -> BoundKernel | None:
         """Return the attack's compiled loop over the tasks of a program, if it has one."""
         none = np.zeros(0, np.int64)
-        seen = Observations(MergeDeliveries(rows, self.seen_merges(program, none), none), *self._about)
+        seen = Observations(MergeDeliveries(rows, Merges.of(program), none), *self._about)
         return self.attack.bind(seen, none) if self._is_bindable else None
 
     def bind_pools(self, rows: F32, pool_deliveries: PoolDeliveries) -> BoundKernel | None:
@@ -242,14 +236,8 @@ class AttackHook:
         return self.attack.bind(seen, places) if self._is_bindable else None
 
     def seen_merges(self, program: Program, tasks: I64) -> Merges:
-        """Return the merges of a program, with the weights that the attack sees; the same object for one program."""
-        if self._weigh is not None and len(tasks):
-            return Merges.of(self.timed_call(self._weigh, program, tasks))
-        known, merges = self._of_program
-        if known is not program:  # a new plan; several threads may see it
-            merges = Merges.of(program)
-            self._of_program = program, merges
-        return merges
+        """Return the merges of a program, with the weights that the attack sees."""
+        return Merges.of(program if self._weigh is None else self.timed_call(self._weigh, program, tasks))
 
     def _deliveries_to_own_pools(
         self, deliveries: PoolDeliveries
@@ -314,14 +302,9 @@ def copy_own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> Mer
     rows = np.ascontiguousarray(raw.rows[np.concatenate([seen.rows, known.source[tasks]]), :])
     _hide(rows[:n], seen.senders, layout, hides_user)
     counts = known.merge_offsets[tasks + 1] - known.merge_offsets[tasks]
-    merges = Merges(
-        node=np.array(known.node[tasks]),
-        source=n + own,
-        merge_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
-        merge_row=np.arange(n, dtype=np.int32),
-        merge_keep=np.array(seen.keeps),
-        merge_message=np.array(seen.messages),
-    )
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    received = np.arange(n, dtype=np.int32), np.array(seen.keeps), np.array(seen.messages)
+    merges = Merges(np.array(known.node[tasks]), n + own, ends, *received)
     bases = None
     if raw.bases is not None:
         bases = np.concatenate([raw.bases[seen.rows, :], np.full_like(rows[n:], np.nan)])
@@ -347,15 +330,9 @@ class AdversaryHook(AttackHook):
         for task in range(len(raw.tasks)):
             node = int(of.node[task])
             for entry in range(of.merge_offsets[task], of.merge_offsets[task + 1]):
-                here = slice(entry, entry + 1)
-                one = Merges(
-                    node=of.node[task : task + 1],
-                    source=of.source[task : task + 1],
-                    merge_offsets=np.array([0, 1]),
-                    merge_row=of.merge_row[here],
-                    merge_keep=of.merge_keep[here],
-                    merge_message=of.merge_message[here],
-                )
+                this, here = slice(task, task + 1), slice(entry, entry + 1)
+                received = of.merge_row[here], of.merge_keep[here], of.merge_message[here]
+                one = Merges(of.node[this], of.source[this], np.array([0, 1]), *received)
                 seen = Observations(MergeDeliveries(raw.rows, one, np.zeros(1, np.int64)), *self._about)
                 with self.attack.memory.only(node):
                     self.timed_call(self.attack.observe, seen)

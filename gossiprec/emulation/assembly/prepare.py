@@ -66,7 +66,7 @@ from gossiprec.emulation.assembly.summed_answers import (
     refuse_coalitions,
 )
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
-from gossiprec.emulation.assembly.virtual_nodes import PartialViews, make_partial_views, make_virtual_nodes
+from gossiprec.emulation.assembly.virtual_nodes import PartialViews, make_partial_views, make_piece_views
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
@@ -425,8 +425,7 @@ def _assemble(
         return store.models(planner.current_rows, nodes)
 
     partial_messages = _find_partial_messages(components, executor, schedule)
-    virtual = make_virtual_nodes(components, partial_messages)
-    pieces = () if virtual is None else virtual.views
+    pieces = make_piece_views(components, partial_messages)
     attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, pieces)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
     views = make_partial_views(components, attacks, partial_messages)

@@ -84,32 +84,21 @@ def make_partial_views(
 
 
 @dataclass(frozen=True)
-class VirtualNodes:
-    """The virtual nodes of a run.
+class PieceView:
+    """The deliveries of one piece, and of whole models, with names in place of senders.
 
     A message names its piece, and each node has one virtual node per piece. So an observer sees, of each piece,
     messages from as many identities as there are nodes. Their names are a permutation of the nodes' ids for each piece.
 
-    Attributes
+    Parameters
     ----------
     piece : ndarray of int32, shape (n_messages,)
         The piece in each message; -1 for whole models, which come from nodes under their own ids.
-    names : ndarray of int64, shape (n_pieces, n_nodes)
+    number : int
+        The piece that is seen.
+    names : ndarray of int64, shape (n_nodes,)
         The name of each node's virtual node; its id if it has none.
     """
-
-    piece: I32
-    names: I64
-
-    @property
-    def views(self) -> list[PieceView]:
-        """The view of an observer of the virtual nodes with each piece."""
-        return [PieceView(self.piece, number, names) for number, names in enumerate(self.names)]
-
-
-@dataclass(frozen=True)
-class PieceView:
-    """The deliveries of one piece, and of whole models, with names in place of senders."""
 
     _piece: I32
     _number: int
@@ -144,8 +133,8 @@ class PieceView:
         return replace(ranking, scores=ranking.scores[:, self._names[:n_users]])
 
 
-def make_virtual_nodes(components: RunComponents, partial: PartialMessages | None) -> VirtualNodes | None:
-    """Return the virtual nodes of a run, or None if nodes send under their own ids.
+def make_piece_views(components: RunComponents, partial: PartialMessages | None) -> list[PieceView]:
+    """Return the view of an observer of the virtual nodes with each piece; none if nodes send under their own ids.
 
     Raises
     ------
@@ -155,14 +144,14 @@ def make_virtual_nodes(components: RunComponents, partial: PartialMessages | Non
     outgoing, protocol, seed = components.outgoing, components.protocol, components.scenario.seed
     used = outgoing.nodes_with("n_virtual_nodes")
     if not used.any() or partial is None:
-        return None
+        return []
     _check(components, used)
     nodes = np.flatnonzero(used)
     transform = next(t for _, t in outgoing.rewriting_transforms(int(nodes[0])) if t.n_virtual_nodes)
     names = np.tile(np.arange(protocol.n_nodes), (transform.n_virtual_nodes, 1))
     for number, row in enumerate(names):
         row[nodes] = generator(seed, "virtual-nodes", number).permutation(nodes)
-    return VirtualNodes(partial.piece, names)
+    return [PieceView(partial.piece, number, row) for number, row in enumerate(names)]
 
 
 def _check(components: RunComponents, used: Bools) -> None:

@@ -104,7 +104,7 @@ class ActiveRun:
         if len(adversaries := self._attacks.first_adversaries):
             progress.phase("computing ground-truth communities")
             with self._timed("communities"):
-                self._attacks.find_communities(adversaries)
+                self._attacks.rankings.find_communities(adversaries)
         progress.phase("initialising metrics")
         with self._timed("setup"):
             self._utility = make_utility_evaluator(prepared)
@@ -406,8 +406,8 @@ class ActiveRun:
         for part in self.parts.values():
             part.close(self.directory)
         self.directory.add_to_manifest({"stored_versions": True} if self._is_replayed else {})
-        self.directory.write_adversaries(self._attacks.adversaries())
-        self.directory.write_hits(self._attacks.hits())
+        self.directory.write_adversaries(self._attacks.rankings.adversaries())
+        self.directory.write_hits(self._attacks.rankings.hits())
         summary: dict[str, Any] = {
             **prepared.sizes(),
             "status": status,

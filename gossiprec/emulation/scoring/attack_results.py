@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.adversaries.attacks.findings import RATES, Finding
-from gossiprec.base.arrays import F64, I32, I64, Bools
+from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.base.errors import PluginError, ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.base.registry import registry_name
@@ -52,6 +52,9 @@ class AttackResults(Stateful):
 
     Attributes
     ----------
+    rankings : RankingScores
+    first_adversaries : ndarray of int64
+        The users that rank others before the run.
     now_per_node : dict of str to (nodes, values)
         The values per node of the results of the last report, by measure.
     """
@@ -67,23 +70,17 @@ class AttackResults(Stateful):
         threads: ThreadPool | None = None,
     ) -> None:
         self._truth, self._meters, self._parts = truth, meters, parts
-        self._first = [ranking for _, meter in meters for ranking in meter.attack.rankings()]
-        sizes = [size for ranking in self._first for size in ranking.community_sizes]
-        self._rankings = RankingScores(truth.split, sizes, defended, threads, truth.groups)
-        self._rankings.check_rankings(self._first)
+        first = [ranking for _, meter in meters for ranking in meter.attack.rankings()]
+        sizes = [size for ranking in first for size in ranking.community_sizes]
+        self.rankings = RankingScores(truth.split, sizes, defended, threads, truth.groups)
+        self.rankings.check_rankings(first)
+        self.first_adversaries = np.concatenate(
+            [np.zeros(0, np.int64), *(each.adversaries for each in first)]
+        )
         self._judges: dict[str, Judge] = {}
         self._kept: dict[str, Row] = {}
         self._per_node: dict[str, tuple[I64, F64]] = {}
         self.now_per_node: dict[str, tuple[I64, F64]] = {}
-
-    @property
-    def first_adversaries(self) -> I64:
-        """The users that rank others from the begin."""
-        return np.concatenate([np.zeros(0, np.int64), *(ranking.adversaries for ranking in self._first)])
-
-    def find_communities(self, users: I64) -> None:
-        """Compute the true communities of some users ahead (:meth:`RankingScores.find_communities`)."""
-        self._rankings.find_communities(users)
 
     def report(self, *, time: float, round: int) -> tuple[list[Row], list[Row]]:
         """Return the rows of ``attacks.csv`` and of ``findings.csv`` at a report.
@@ -96,8 +93,8 @@ class AttackResults(Stateful):
             If two rankings or two findings have the same labels.
         """
         ranked = [(name, ranking) for name, meter in self._meters for ranking in meter.rankings_by_node()]
-        rows = self._rankings.score([ranking for _, ranking in ranked], time=time, round=round)
-        of_rankings = ((ranked[k][0], found) for k, found in enumerate(self._rankings.more_findings))
+        rows = self.rankings.score([ranking for _, ranking in ranked], time=time, round=round)
+        of_rankings = ((ranked[k][0], found) for k, found in enumerate(self.rankings.more_findings))
         reported = itertools.chain(self._reported(time), of_rankings)
         return rows, self.note(reported, time=time, round=round)
 
@@ -159,12 +156,12 @@ class AttackResults(Stateful):
                 if finding.per_node is not None:
                     per_node[name] = finding.per_node
         self._per_node |= per_node
-        self.now_per_node = self._rankings.now_per_node | per_node
+        self.now_per_node = self.rankings.now_per_node | per_node
         return list(rows.values())
 
     def _judge(self, name: str) -> Judge:
         if name not in self._judges:
-            self._judges[name] = JUDGES[name](self._truth, self._rankings)
+            self._judges[name] = JUDGES[name](self._truth, self.rankings)
         return self._judges[name]
 
     def _judged(self, found: Any, round: int) -> Judged:
@@ -191,12 +188,12 @@ class AttackResults(Stateful):
     def state(self) -> dict[str, Any]:
         """Return the results so far, for a checkpoint."""
         judges = {name: judge.state() for name, judge in self._judges.items()}
-        return {**super().state(), "rankings": self._rankings.state(), "judges": judges}
+        return {**super().state(), "rankings": self.rankings.state(), "judges": judges}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state` returned."""
         super().restore(state)
-        self._rankings.restore(state["rankings"])
+        self.rankings.restore(state["rankings"])
         for name, of_judge in state["judges"].items():
             self._judge(name).restore(of_judge)
 
@@ -206,7 +203,7 @@ class AttackResults(Stateful):
         findings = [{name: row[name] for name in about} for row in self._kept.values()]
         sections = {name: rows for judge in self._judges.values() for name, rows in judge.summary().items()}
         found = {**sections, "findings": findings}
-        return {"attacks": self._rankings.summary(), **{name: rows for name, rows in found.items() if rows}}
+        return {"attacks": self.rankings.summary(), **{name: rows for name, rows in found.items() if rows}}
 
     def notes(self) -> list[str]:
         """Return the notes on results that mean less than they seem to."""
@@ -215,17 +212,9 @@ class AttackResults(Stateful):
     def values_per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of each node's results, and of the share of adversaries that found it."""
         return [
-            *self._rankings.values_per_node(),
+            *self.rankings.values_per_node(),
             *((name, *values) for name, values in self._per_node.items()),
         ]
-
-    def adversaries(self) -> dict[str, tuple[I64, F64]]:
-        """Return each attack's adversaries and their accuracies at its best round."""
-        return self._rankings.adversaries()
-
-    def hits(self) -> dict[str, I32]:
-        """Return the pairs (adversary, user) found at the best round of each attack without ties, shape (n, 2)."""
-        return self._rankings.hits()
 
 
 def make_attack_results(prepared: PreparedRun, groups: Sequence[UserGroup]) -> AttackResults:

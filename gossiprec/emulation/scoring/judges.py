@@ -13,7 +13,6 @@ import numpy as np
 from gossiprec.adversaries.attacks import Attack
 from gossiprec.adversaries.attacks.findings import Finding
 from gossiprec.base.arrays import F32, F64, I64, Bools
-from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.ranking_scores import GROUP, RankingScores
@@ -50,13 +49,8 @@ class Truth:
     @functools.cached_property
     def is_member(self) -> Bools:
         """Whether each user has trained on each item, shape (n_users, n_items)."""
-        return membership_table(self.split.train, self.split.n_items)
-
-
-def membership_table(train: Ragged, n_items: int) -> Bools:
-    """Return whether each user has trained on each item, shape (n_users, n_items)."""
-    bits = positives_bitset(train, n_items)
-    return np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
+        bits = positives_bitset(self.split.train, self.split.n_items)
+        return np.unpackbits(bits, axis=1, bitorder="little")[:, : self.split.n_items].astype(np.bool_)
 
 
 class Judge(Stateful, ABC):
