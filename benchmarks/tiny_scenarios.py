@@ -240,6 +240,13 @@ def _observed() -> Iterator[tuple[str, dict[str, Any]]]:
         ),
     )
     yield (
+        "groups",
+        gossip(
+            observers=[{**CDA, **SINGLE}],
+            evaluate={"every": 2, "metrics": RANKED, "groups": [{"by": "activity", "parts": 2}]},
+        ),
+    )
+    yield (
         "placed",
         gossip(
             protocol={"view": {"graph": {"family": "ring", "k": 4}}},
