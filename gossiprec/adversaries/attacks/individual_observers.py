@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from gossiprec.adversaries.attacks.individual_kernels import ObserverMemory
 
 
-NOT_BUNDLED: tuple[Any, ...] = (None,) * 4
-"""In place of merges, their rows, the senders of messages, and what :meth:`IndividualObservers.bind` returns."""
+NOT_BUNDLED: tuple[Any, Any] = ((), None)
+"""In place of the arrays of merges, their rows and the senders of messages, and what
+:meth:`IndividualObservers.bind` returns."""
 
 
 class IndividualObservers:
@@ -252,13 +253,12 @@ class IndividualObservers:
 
     def bind(self, rows: Any, merges: Merges, sender_of: I32, time_of: Any) -> BoundKernel:
         """Return the compiled loop over tasks with merges, and its arguments after the tasks."""
-        kernels, known = self.scorer.kernels, self._bundled
-        assert kernels is not None
-        if known[0] is not merges.node or known[1] is not rows or known[2] is not sender_of:
-            # a new plan; several threads may see it
-            known = (merges.node, rows, sender_of, self._bundle(rows, merges, sender_of, time_of))
-            self._bundled = known
-        return known[3]
+        assert self.scorer.kernels is not None
+        known, seen = self._bundled, (*merges, rows, sender_of)
+        if len(known[0]) != len(seen) or any(a is not b for a, b in zip(known[0], seen, strict=True)):
+            # a new plan, or other weights of its merges; several threads may see it
+            self._bundled = known = (seen, self._bundle(rows, merges, sender_of, time_of))
+        return known[1]
 
     def _bundle(self, rows: Any, merges: Merges, sender_of: I32, time_of: Any) -> BoundKernel:
         from gossiprec.adversaries.attacks.individual_kernels import Receptions, specialise_kernels
