@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from gossiprec.base.machine import usable_cores
 from gossiprec.base.options import LARGEST, Options, Problem
 from gossiprec.measures import TargetRanks
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, read_metric
@@ -394,6 +395,10 @@ class ExecutorOptions(Options):
         if given and self.name != "ray":
             raise ValueError(f"{given[0]} requires name: ray, found name: {self.name}")
         return self
+
+    def thread_count(self) -> int:
+        """Return the number of threads that compute."""
+        return max(1, usable_cores() // self.shards) if self.threads == "auto" else self.threads
 
     @property
     def computing_executor(self) -> str:

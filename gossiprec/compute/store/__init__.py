@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, F64, I32, I64, U32, Bools
-from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries, Program
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import CALLING_THREAD, Extras, ThreadPoolLike
+
+if TYPE_CHECKING:
+    from gossiprec.compute.plan.planner import Planner
 
 Handles = npt.NDArray[np.integer]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from gossiprec.base.arrays import (
     Bools,
     are_all_finite,
 )
-from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import PoolDeliveries
 from gossiprec.compute.store import Handles, ScoringView, Store, UpdateRows
 from gossiprec.compute.store.received_versions import ReceivedVersions
@@ -35,6 +34,9 @@ from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.aggregators import Inbox
 from gossiprec.rules.servers import CALLING_THREAD, USER_ROWS, Extras
+
+if TYPE_CHECKING:
+    from gossiprec.compute.plan.planner import Planner
 
 NOTHING: Extras = {}
 SHOWN = 2**24

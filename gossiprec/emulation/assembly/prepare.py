@@ -57,7 +57,7 @@ from gossiprec.emulation.assembly.schedule import (
     build_and_schedule,
     scheduled_inputs,
 )
-from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes, thread_count
+from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes
 from gossiprec.emulation.assembly.summed_answers import (
     make_answer_rounds,
     make_neighbour_rounds,
@@ -412,7 +412,7 @@ def _assemble(
     check_memory(needed)
     executor = components.mode.make_executor(components, inputs.outline, divided=shard is not None)
     store, seed = executor.store, components.scenario.seed
-    threads = ThreadPool(thread_count(components.scenario) if executor.parallel else 1)
+    threads = ThreadPool(components.scenario.executor.thread_count() if executor.parallel else 1)
     store.threads = threads
     if components.coordination.recommender is not None:
         components.coordination.recommender.threads = threads

@@ -16,17 +16,9 @@ from gossiprec.adversaries.attacks import Attack
 from gossiprec.adversaries.attacks.observations import KnownDeliveries
 from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ResourceError, ScenarioError
-from gossiprec.base.machine import usable_cores
 from gossiprec.base.registry import registry_name
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.network.overlay.views import NeighborOptions
-from gossiprec.scenario import Scenario
-
-
-def thread_count(scenario: Scenario) -> int:
-    """Return the number of threads that compute."""
-    requested, shards = scenario.executor.threads, scenario.executor.shards
-    return max(1, usable_cores() // shards) if requested == "auto" else requested
 
 
 def require_ray(instead: str) -> Any:

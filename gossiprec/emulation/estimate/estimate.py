@@ -23,7 +23,7 @@ from gossiprec.emulation.assembly.run_size import (
     observer_bytes,
     run_sizes,
 )
-from gossiprec.emulation.assembly.shard_partition import require_ray, thread_count
+from gossiprec.emulation.assembly.shard_partition import require_ray
 from gossiprec.emulation.estimate.timing import PredictedDuration, predict_duration, run_kind, training_work
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.scenario import Scenario
@@ -159,7 +159,7 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
     extent, counts, model = inputs.extent, inputs.counts, inputs.outline.model
     scenario, protocol, executor = extent.scenario, extent.protocol, inputs.training_executor
     is_threaded = executor == "fused" or scenario.protocol.name == "central"
-    threads = thread_count(scenario) if is_threaded else 1
+    threads = scenario.executor.thread_count() if is_threaded else 1
     observers = observer_bytes(data, inputs)
     samples = extent.mode.samples_per_epoch(float(extent.samples.mean()), protocol.n_users)
     kind = run_kind(scenario, executor)

@@ -6,13 +6,12 @@ import functools
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.machine import peak_rss_mib
-from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.attack_hook import attack_seconds_by_label
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import ReportTick
@@ -32,6 +31,9 @@ from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.scenario.network import Churn, NetworkOptions
+
+if TYPE_CHECKING:
+    from gossiprec.compute.store.stored_versions import StoredVersions
 
 
 @dataclass(frozen=True)

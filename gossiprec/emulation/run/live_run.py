@@ -9,14 +9,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from shlex import quote
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import LogError, ScenarioError
-from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule
 from gossiprec.emulation.progress import StopRequest, read_clocks
@@ -28,6 +27,9 @@ from gossiprec.emulation.run.simulate import ScenarioSource, new_run, start_run
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs import Run, open_run
 from gossiprec.scenario import Scenario
+
+if TYPE_CHECKING:
+    from gossiprec.compute.store.stored_versions import StoredVersions
 
 
 class DeliveredMessage(NamedTuple):

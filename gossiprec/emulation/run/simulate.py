@@ -10,14 +10,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import yaml
 
 from gossiprec.base.errors import LogError, ResourceError
 from gossiprec.base.registry import check_plugins_installed
 from gossiprec.compute.shards import ShardLostError
-from gossiprec.compute.store.stored_versions import StoredVersions
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
@@ -47,6 +46,9 @@ from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import check_path_free, finish_cleaning
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
+
+if TYPE_CHECKING:
+    from gossiprec.compute.store.stored_versions import StoredVersions
 
 ScenarioSource: TypeAlias = Scenario | str | os.PathLike[str] | Mapping[str, Any]
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]

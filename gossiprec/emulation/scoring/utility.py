@@ -23,7 +23,6 @@ from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.poisoners import least_popular_items, poisoner_targets
-from gossiprec.emulation.assembly.shard_partition import thread_count
 from gossiprec.emulation.assembly.user_groups import UserGroup, make_groups
 from gossiprec.emulation.scoring.metric_inputs import (
     ORDERS,
@@ -570,7 +569,7 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
         targets=targets,
         baselines=evaluate.beside if baselines else (),
         mask=evaluate.mask,
-        threads=thread_count(scenario),
+        threads=scenario.executor.thread_count(),
         attacked=attacked,
         groups=make_groups(scenario, split),
         keep_lists=evaluate.keep_lists or 0,

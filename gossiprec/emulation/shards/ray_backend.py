@@ -21,7 +21,7 @@ from gossiprec.base.arrays import I64
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext, ShardLostError
 from gossiprec.compute.shards.runner import Address, RowLinks
-from gossiprec.emulation.assembly.shard_partition import require_ray, thread_count
+from gossiprec.emulation.assembly.shard_partition import require_ray
 from gossiprec.emulation.progress import Progress
 from gossiprec.emulation.shards import ShardGroup, check_versions, local_versions
 from gossiprec.scenario import Scenario, load_scenario
@@ -279,7 +279,7 @@ class RayShardGroup(ShardGroup):
 
     def __enter__(self) -> RayShardGroup:
         """Connect to the cluster, or start one."""
-        needed = self._scenario.executor.shards * thread_count(self._scenario)
+        needed = self._scenario.executor.shards * self._scenario.executor.thread_count()
         if not self._ray.is_initialized():
             self._connect(needed)
             self._own = True
@@ -307,7 +307,7 @@ class RayShardGroup(ShardGroup):
     def _place(self) -> None:
         """Request a place for each other shard, and for shard 0's letters."""
         ray, n = self._ray, self._scenario.executor.shards
-        threads = thread_count(self._scenario)
+        threads = self._scenario.executor.thread_count()
         member = ray.remote(ShardActor).options(num_cpus=threads, max_concurrency=n + 4)
         # the mailbox actor runs on the machine of shard 0, so that letters are read from its own object store
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -330,7 +330,7 @@ class RayShardGroup(ShardGroup):
         ResourceError
             If they find no place, or have other versions of the code or of libraries.
         """
-        ray, n, threads = self._ray, self._scenario.executor.shards, thread_count(self._scenario)
+        ray, n, threads = self._ray, self._scenario.executor.shards, self._scenario.executor.thread_count()
         try:
             reports = ray.get(self._requested, timeout=PLACED_S)
         except ray.exceptions.GetTimeoutError as error:
