@@ -22,7 +22,7 @@ from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.index_check import check_indices
 from gossiprec.emulation.run.kept_versions import keep_versions
 from gossiprec.emulation.run.run_options import RunOptions
-from gossiprec.emulation.run.run_part import Report, ReportInProgress, RunContext, make_parts
+from gossiprec.emulation.run.run_part import START, Report, ReportInProgress, RunContext, make_parts
 from gossiprec.emulation.scoring.attack_results import make_attack_results, membership_metric_rows
 from gossiprec.emulation.scoring.positions import write_positions
 from gossiprec.emulation.scoring.remarks import make_remarks
@@ -76,8 +76,8 @@ class ActiveRun:
 
     Attributes
     ----------
-    report : Report or None
-        The last report, or None before the first one.
+    report : Report
+        The last report; :data:`.START` before the first one.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ActiveRun:
         self._done, self._updates = 0, 0
         self._reached, self._rounds = 0.0, 0
         self._ends_early = False
-        self.report: Report | None = None
+        self.report = START
         self._attacks = make_attack_results(
             prepared, make_groups(prepared.components.scenario, prepared.components.split)
         )

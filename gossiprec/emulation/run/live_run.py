@@ -22,7 +22,7 @@ from gossiprec.emulation.progress import StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import RunSteps, finish_steps
 from gossiprec.emulation.run.run_options import RunOptions, SimulateKeywords, make_run_options
-from gossiprec.emulation.run.run_part import Report
+from gossiprec.emulation.run.run_part import START, Report
 from gossiprec.emulation.run.simulate import ScenarioSource, new_run, start_run
 from gossiprec.models.base.parameter_blocks import Layout
 from gossiprec.runs import Run, open_run
@@ -121,7 +121,7 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     @property
     def report(self) -> Report | None:
         """The last report; None before the first one."""
-        return self._active.report
+        return None if self._active.report is START else self._active.report
 
     @property
     def time(self) -> float:
@@ -131,16 +131,16 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     @property
     def _is_last(self) -> bool:
         """Whether the last report has been made."""
-        return self.report is not None and self.report.last
+        return self._active.report.last
 
     @property
     def _report_time(self) -> float:
-        return self.report.time if self.report else 0.0
+        return self._active.report.time
 
     @property
     def round(self) -> int:
         """Rounds so far: at the last report, or 0."""
-        return self.report.round if self.report else 0
+        return self._active.report.round
 
     def step(self) -> Report:
         """Carry the run on to its next report, call the callbacks, and return it.
@@ -161,7 +161,6 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     def _show_report(self) -> Report:
         """Return the present report, and show it and its messages to the callbacks."""
         report = self._active.report
-        assert report is not None, "a run that continues makes a report"
         if self._on_message:
             columns = self._active.recording.messages
             for row in zip(*(columns[name].tolist() for name in DeliveredMessage._fields), strict=True):

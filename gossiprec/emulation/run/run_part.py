@@ -80,6 +80,10 @@ class Report:
     last: bool
 
 
+START = Report(0.0, 0, {}, [], [], last=False)
+"""Stands for the report before the first one."""
+
+
 @dataclass
 class ReportInProgress:
     """A report while it is made.
