@@ -16,13 +16,13 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.compute.inbox_reducer import ServerRunner
 from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
-from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times
 from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.emulation.progress import Stopwatch
 
 if TYPE_CHECKING:
+    from gossiprec.compute.shards.runner import ShardRunner
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
@@ -110,6 +110,8 @@ class TapeRunner:
         )
         self.shard: ShardRunner | None = None
         if prepared.shard is not None:
+            from gossiprec.compute.shards.runner import ShardRunner
+
             self.shard = ShardRunner(
                 self._executor,
                 self._meters,

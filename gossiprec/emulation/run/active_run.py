@@ -27,7 +27,7 @@ from gossiprec.emulation.scoring.attack_results import make_attack_results, memb
 from gossiprec.emulation.scoring.positions import write_positions
 from gossiprec.emulation.scoring.remarks import make_remarks
 from gossiprec.emulation.scoring.utility import make_utility_evaluator
-from gossiprec.emulation.shards.leader import NoFollowers, ShardLeader
+from gossiprec.emulation.shards import NoFollowers
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.scenario.network import Churn, NetworkOptions
@@ -118,7 +118,11 @@ class ActiveRun:
         self._is_replayed = stored is not None
         self._versions = stored or keep_versions(prepared, directory.path)
         self._tape_runner = prepared.tape_runner(self._timed, self._versions)
-        self._others = NoFollowers() if prepared.shard is None else ShardLeader(prepared, self._tape_runner)
+        self._others = NoFollowers()
+        if prepared.shard is not None:
+            from gossiprec.emulation.shards.leader import ShardLeader
+
+            self._others = ShardLeader(prepared, self._tape_runner)
 
     def state(self, now: float) -> dict[str, Any]:
         """Return the state of the run at a report at virtual time `now`, for a checkpoint.

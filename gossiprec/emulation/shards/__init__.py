@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import ShardContext
@@ -17,6 +17,38 @@ from gossiprec.scenario.registries import scenario_code_version
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
+    from gossiprec.emulation.scoring.metric_inputs import MetricInputs
+    from gossiprec.emulation.scoring.utility import UtilityEvaluator
+
+
+class NoFollowers:
+    """The leader of an undivided run, which has no other shards to gather from."""
+
+    def begin(self, after: int) -> None:
+        """Start the other shards after `after` reports, in the present state of the run."""
+
+    def gather_update_sizes(self) -> None:
+        """Gather the sizes of messages that only other shards know."""
+
+    def gather_metric_inputs(self, utility: UtilityEvaluator) -> Sequence[MetricInputs]:
+        """Return the metric inputs of all shards; empty if this process has all models."""
+        return ()
+
+    def gather_observer_state(self) -> None:
+        """Gather the results of single observers that a report needs."""
+
+    def gather_full_state(self) -> None:
+        """Gather the state that a checkpoint needs."""
+
+    def release_remote_rows(self) -> None:
+        """Free the rows and moments of nodes that other shards own."""
+
+    def continue_or_end(self, *, end: bool, changed: bool) -> None:
+        """Let the other shards continue to the next report, or end."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return the summary of the shards."""
+        return {}
 
 
 class ShardGroup(AbstractContextManager["ShardGroup"]):

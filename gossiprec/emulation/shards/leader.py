@@ -24,6 +24,7 @@ from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.scoring.metric_inputs import MetricInputs
 from gossiprec.emulation.scoring.utility import UtilityEvaluator, make_utility_evaluator
+from gossiprec.emulation.shards import NoFollowers
 from gossiprec.federated import overrides_method
 
 if TYPE_CHECKING:
@@ -179,36 +180,6 @@ class ShardStateService:
 
     def _observers(self, nodes: I64, number: int) -> I64:
         return np.asarray(nodes[self.shard.parts.of[nodes] == number])
-
-
-class NoFollowers:
-    """The leader of an undivided run, which has no other shards to gather from."""
-
-    def begin(self, after: int) -> None:
-        """Start the other shards after `after` reports, in the present state of the run."""
-
-    def gather_update_sizes(self) -> None:
-        """Gather the sizes of messages that only other shards know."""
-
-    def gather_metric_inputs(self, utility: UtilityEvaluator) -> Sequence[MetricInputs]:
-        """Return the metric inputs of all shards; empty if this process has all models."""
-        return ()
-
-    def gather_observer_state(self) -> None:
-        """Gather the results of single observers that a report needs."""
-
-    def gather_full_state(self) -> None:
-        """Gather the state that a checkpoint needs."""
-
-    def release_remote_rows(self) -> None:
-        """Free the rows and moments of nodes that other shards own."""
-
-    def continue_or_end(self, *, end: bool, changed: bool) -> None:
-        """Let the other shards continue to the next report, or end."""
-
-    def summary(self) -> dict[str, Any]:
-        """Return the summary of the shards."""
-        return {}
 
 
 class ShardLeader(NoFollowers):
