@@ -219,6 +219,19 @@ class PreparedRun:
         return [meter.attack for meter in self.meters]
 
     @property
+    def stateful(self) -> dict[str, Any]:
+        """What changes while events are carried out and has a state for checkpoints, by name."""
+        found: dict[str, Any] = {
+            "planner": self.planner,
+            "reducing": self.reduction.reducer,
+            "serving": self.reduction.serving,
+            "push_rounds": self.rewriting.push_rounds,
+            "encoder": self.rewriting.encoder,
+            "partial_views": self.rewriting.views,
+        }
+        return {name: part for name, part in found.items() if part is not None}
+
+    @property
     def ranking_meters(self) -> list[AttackHook]:
         """The meters of which the rankings are scored: all but those of further virtual nodes."""
         others = {id(other) for meter in self.meters for other in meter.others}

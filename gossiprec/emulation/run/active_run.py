@@ -170,18 +170,8 @@ class ActiveRun:
 
     def _parts(self) -> dict[str, Any]:
         """Return the parts of the run that have a state, by name."""
-        parts = {
-            "planner": self.prepared.planner,
-            "carrier": self._tape_runner,
-            "attack_results": self._attacks,
-            "recording": self.recording,
-            "reducing": self.prepared.reduction.reducer,
-            "serving": self.prepared.reduction.serving,
-            "push_rounds": self.prepared.rewriting.push_rounds,
-            "encoder": self.prepared.rewriting.encoder,
-            "partial_views": self.prepared.rewriting.views,
-        }
-        return {name: part for name, part in parts.items() if part is not None} | self.parts
+        own = {"carrier": self._tape_runner, "attack_results": self._attacks, "recording": self.recording}
+        return self.prepared.stateful | own | self.parts
 
     def execute(self, stop: StopRequest, after: int = 0) -> Iterator[None]:
         """Carry out the tape, segment by segment; continue after `after` reports if the state was restored.
