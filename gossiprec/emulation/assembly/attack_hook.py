@@ -231,7 +231,7 @@ class AttackHook:
 
     def bind_pools(self, rows: F32, pool_deliveries: PoolDeliveries) -> BoundKernel | None:
         """Return the attack's compiled loop over pool deliveries, if it has one."""
-        _, places, pool, row, message = self._deliveries_to_own_pools(pool_deliveries)
+        _, places, pool, row, message = self._pool_deliveries(pool_deliveries)
         seen = Observations(GroupDeliveries(rows, pool, row), *self._about, message)
         return self.attack.bind(seen, places) if self._is_bindable else None
 
@@ -239,9 +239,7 @@ class AttackHook:
         """Return the merges of a program, with the weights that the attack sees."""
         return Merges.of(program if self._weigh is None else self.timed_call(self._weigh, program, tasks))
 
-    def _deliveries_to_own_pools(
-        self, deliveries: PoolDeliveries
-    ) -> tuple[PoolDeliveries, I64, I32, I32, I32]:
+    def _pool_deliveries(self, deliveries: PoolDeliveries) -> tuple[PoolDeliveries, I64, I32, I32, I32]:
         """Return deliveries, how many of the attack's own come before each, and pool, row and message of those."""
         pool = deliveries.pool - self._first_pool
         shown = (pool >= 0) & (pool < self._n_pools)
@@ -256,7 +254,7 @@ class AttackHook:
             return
         known, places, pool, row, message = self._of_plan
         if known is not pool_deliveries:  # a new plan; several threads may see it
-            self._of_plan = known, places, pool, row, message = self._deliveries_to_own_pools(pool_deliveries)
+            self._of_plan = known, places, pool, row, message = self._pool_deliveries(pool_deliveries)
         mine = slice(*(places[[first, last]].tolist()))
         if mine.start < mine.stop:
             raw, message = GroupDeliveries(rows, pool[mine], row[mine]), message[mine]

@@ -148,22 +148,23 @@ def make_attacks(
 
     Colluders may be placed by the deliveries known before the run. With virtual nodes, observers come once per piece.
     """
-    protocol = components.protocol
+    scenario, split = components.scenario, components.split
+    protocol, coordination = components.protocol, components.coordination
     context = AttackContext(
         scorer=Scorer(executor),
-        n_users=components.split.n_users,
+        n_users=split.n_users,
         coordinator=protocol.n_users if protocol.has_coordinator else None,
-        seed=components.scenario.seed,
+        seed=scenario.seed,
         threads=threads,
         hides_user=components.outgoing.withholds_role(BlockRole.USER),
         deliveries=deliveries,
         feed_of_nodes=components.feed.restricted_to,
         models_of_nodes=models_of_nodes,
-        known_attribute=AttributeKnowledge(components.split, components.scenario.seed),
+        known_attribute=AttributeKnowledge(split, scenario.seed),
         has_inbox=components.has_inbox,
         heads=np.arange(protocol.n_users, protocol.n_users if protocol.has_coordinator else protocol.n_nodes),
-        without_data=np.flatnonzero(components.split.train.sizes == 0),
-        candidates=functools.partial(_candidates, components.split, components.scenario.seed),
+        without_data=np.flatnonzero(split.train.sizes == 0),
+        candidates=functools.partial(_candidates, split, scenario.seed),
         neighbors=protocol.fixed_neighbors,
     )
     attacks = [
@@ -171,34 +172,24 @@ def make_attacks(
             ATTACKS[choice.name], choice.name, choice.options,
             context if piece is None else replace(context, own_names=piece.names_of),
         )
-        for piece in pieces or (None,) for choice in components.scenario.observers
+        for piece in pieces or (None,) for choice in scenario.observers
     ]  # fmt: skip
-    scenario = components.scenario
-    for choice, nodes in zip(
-        scenario.adversaries, choose_adversary_nodes(scenario, components.split.n_users), strict=True
-    ):
+    adversaries = zip(scenario.adversaries, choose_adversary_nodes(scenario, split.n_users), strict=True)
+    for choice, nodes in adversaries:
         own = replace(context, nodes=nodes)
         attacks.append(_make_attack(ATTACKS[choice.name], choice.name, choice.options, own))
-    requested = (
-        None
-        if components.coordination.recommender is None
-        else components.coordination.recommender.upload_attack
-    )
-    if requested is not None and components.coordination.hook is not None:
+    requested = None if coordination.recommender is None else coordination.recommender.upload_attack
+    if requested is not None and coordination.hook is not None:
         name, options = requested
-        cls, context = (
-            UPLOAD_ATTACKS[name],
-            replace(context, knowledge=components.coordination.hook.knowledge),
-        )
+        cls, context = UPLOAD_ATTACKS[name], replace(context, knowledge=coordination.hook.knowledge)
         attacks.append(_make_attack(cls, name, cls.Options(**options), context))
     return attacks
 
 
 def _candidates(split: Split, seed: int, pairs: int, non_members: NonMembers) -> Ragged:
     """Return the candidates of every user for membership inference."""
-    held_out = Ragged.from_parts(
-        [np.union1d(split.validation[user], split.test[user]) for user in range(split.n_users)]
-    )
+    users = range(split.n_users)
+    held_out = Ragged.from_parts([np.union1d(split.validation[user], split.test[user]) for user in users])
     return draw_candidates(split.train, held_out, split.n_items, pairs, non_members, seed)
 
 

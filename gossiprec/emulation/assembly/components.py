@@ -148,11 +148,8 @@ class RunComponents:
     @property
     def user_upload_width(self) -> int:
         """The number of values that each client sends about its user, in addition to an update."""
-        return (
-            0
-            if self.coordination.recommender is None
-            else self.coordination.recommender.user_upload_width(self.layout)
-        )
+        recommender = self.coordination.recommender
+        return 0 if recommender is None else recommender.user_upload_width(self.layout)
 
     @property
     def has_inbox(self) -> Bools:
@@ -183,13 +180,9 @@ class RunComponents:
     @property
     def coordinator_parts(self) -> list[tuple[str, object]]:
         """The coordinator's aggregation rule and the parts of its server, by the scenario key that names them."""
-        receiver = self.inboxes.receivers.get(self.protocol.n_users)
-        rules: list[object] = [] if receiver is None else [receiver.rule]
-        servers = () if self.coordination.server is None else self.coordination.server.parts
-        return [
-            *(("protocol.merge", rule) for rule in rules),
-            *(("protocol.server", part) for part in servers),
-        ]
+        receiver, server = self.inboxes.receivers.get(self.protocol.n_users), self.coordination.server
+        rules: list[tuple[str, object]] = [] if receiver is None else [("protocol.merge", receiver.rule)]
+        return rules + [("protocol.server", part) for part in (() if server is None else server.parts)]
 
     def choose_root_users(self) -> Iterator[tuple[UsesRootData, I64]]:
         """Yield each part of the coordinator that needs root data, with its public users.
@@ -261,8 +254,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         inboxes, NodeLoad(outgoing.message_bytes, outgoing.planned_bytes, samples),
     )  # fmt: skip
     check_coordinator(components)
-    for _ in components.choose_root_users():  # refuses public data that do not exist
-        pass
+    list(components.choose_root_users())  # refuses public data that do not exist
     return components.with_sum_sizes()
 
 
@@ -419,10 +411,8 @@ def choose_adversary_nodes(scenario: Scenario, n_users: int) -> list[I64]:
     ScenarioError
         If a node belongs to two of them.
     """
-    chosen = [
-        select_nodes(choice.nodes, n_users, scenario.seed, "adversary-nodes")
-        for choice in scenario.adversaries
-    ]
+    entries, seed = scenario.adversaries, scenario.seed
+    chosen = [select_nodes(choice.nodes, n_users, seed, "adversary-nodes") for choice in entries]
     owner: dict[int, int] = {}
     for index, nodes in enumerate(chosen):
         for node in nodes.tolist():
@@ -483,10 +473,8 @@ def check_partial_messages(
 
 def means_of_parts(protocol: Protocol, rules: Sequence[tuple[str, I64, InboxConfig | None]]) -> I64:
     """Return the nodes that average what arrives, and must wait for it to average each number over its senders."""
-    averages = np.array(
-        [bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.role_behaviours]
-    )
-    nodes = np.flatnonzero(averages[protocol.roles])
+    waits = np.array([bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.role_behaviours])
+    nodes = np.flatnonzero(waits[protocol.roles])
     configured = [nodes_of for _, nodes_of, rule in rules if rule is not None]
     return np.setdiff1d(nodes, np.concatenate([nodes[:0], *configured]))
 
@@ -510,11 +498,7 @@ def _check_assumption(name: str, rule: InboxConfig, group_size: int, n_poisoners
 
 
 def make_inboxes(
-    scenario: Scenario,
-    policies: list[Policy],
-    protocol: Protocol,
-    split: Split,
-    outgoing: OutgoingTransforms,
+    scenario: Scenario, policies: list[Policy], protocol: Protocol, split: Split, outgoing: OutgoingTransforms
 ) -> Inboxes:
     """Return the inboxes of the nodes that have one.
 
@@ -526,10 +510,8 @@ def make_inboxes(
     receivers: dict[int, ReceiverConfig] = {}
     waiting = 0
     weights = protocol.merge_weights(reported_positives(split, protocol.n_users - split.n_users))
-    rules = [
-        (choice.name, policy.nodes, policy.inbox())
-        for choice, policy in zip(scenario.policies, policies, strict=True)
-    ]
+    entries = zip(scenario.policies, policies, strict=True)
+    rules = [(choice.name, policy.nodes, policy.inbox()) for choice, policy in entries]
     inbox = protocol.coordinator_inbox(scenario.coordinator.sees)
     rules.append(("protocol.merge", np.array([protocol.n_users]), inbox))
     partial = outgoing.nodes_with("is_partial").any() and not choose_mode(protocol).sizes_follow_training

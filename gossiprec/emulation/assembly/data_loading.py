@@ -112,20 +112,15 @@ def estimated_data_sizes(scenario: Scenario) -> DataSizes | None:
         On the conditions of :func:`~gossiprec.data.load_split`.
     """
     choice = scenario.dataset
-    limit, sizes = choice.limit_users or 0, DATASETS[choice.name](choice.options).synthetic_sizes
-    if (
-        sizes is None
-        or sizes.n_interactions <= MAX_SAMPLE
-        or limit > sizes.n_users
-        or needs_features(scenario)
-    ):
+    most, full = choice.limit_users or 0, DATASETS[choice.name](choice.options).synthetic_sizes
+    if full is None or full.n_interactions <= MAX_SAMPLE or most > full.n_users or needs_features(scenario):
         return None
-    share = MAX_SAMPLE / sizes.n_interactions
-    few = sizes.like(min(sizes.n_users, max(MIN_USERS, round(share * sizes.n_users))))
+    share = MAX_SAMPLE / full.n_interactions
+    few = full.like(min(full.n_users, max(MIN_USERS, round(share * full.n_users))))
     split = load_split(choice.name, few, choice.split.name, choice.split.options, scenario.seed)
-    n_users = min(sizes.n_users, limit or sizes.n_users)
+    n_users = min(full.n_users, most or full.n_users)
     each = split.n_interactions / split.n_users
-    to_draw = drawing_bytes(sizes.n_interactions)
+    to_draw = drawing_bytes(full.n_interactions)
     return DataSizes(split, n_users, round(each * n_users), whole=False, bytes_to_draw=to_draw)
 
 

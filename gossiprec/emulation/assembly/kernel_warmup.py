@@ -37,9 +37,8 @@ def compile_kernels(parts: Sequence[Part], progress: Progress) -> None:
         with missing_kernel_policy(MissingKernelPolicy.REFUSE):
             warm_up(parts)
     except KernelNotCachedError:
-        progress.phase(
-            "compiling kernels (in every process)" if is_plain() else "compiling kernels (once per machine)"
-        )
+        how = "in every process" if is_plain() else "once per machine"
+        progress.phase(f"compiling kernels ({how})")
         n_helpers = 0 if is_plain() else min(usable_cores(), len(parts), MAX_PROCESSES) - 1
         # the compiler makes many objects: garbage collection takes 7 % of the time
         with gc_paused(), _helpers(parts, n_helpers):

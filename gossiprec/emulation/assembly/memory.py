@@ -27,12 +27,7 @@ MIB = 2**20
 LOADING = "data while loading"
 PYTHON = 131
 """MiB of Python and of the modules that every run imports: numpy, numba, SciPy's special functions, pydantic, SimPy."""
-OF_A_MODULE = {
-    "sklearn": 138,
-    "pyarrow": 54,
-    "dp_accounting": 10,
-    "networkx": 11,
-}
+OF_A_MODULE = {"sklearn": 138, "pyarrow": 54, "dp_accounting": 10, "networkx": 11}
 """MiB of the libraries that some runs import; scikit-learn with pandas, pyarrow and its parts of SciPy."""
 KERNELS = 63
 """MiB of the compiler's library and of a run's compiled kernels, once they are in memory."""
@@ -165,6 +160,8 @@ def check_event_memory(n_wakes: int, messages: int) -> None:
 
 def memory_inputs(components: RunComponents, *, n_wakes: int, n_messages: int) -> MemoryInputs:
     """Return the memory inputs of a prepared run."""
+    rules = [receiver.rule for receiver in components.inboxes.receivers.values()]
+    server = components.coordination.server
     return MemoryInputs(
         scenario=components.scenario,
         protocol=components.protocol,
@@ -175,10 +172,8 @@ def memory_inputs(components: RunComponents, *, n_wakes: int, n_messages: int) -
         samples=components.feed.n_samples(components.training.negatives),
         waiting=components.inboxes.capacity,
         n_rewritten=_rewritten_rows(components),
-        stacks_updates=any(
-            stacks_updates(receiver.rule) for receiver in components.inboxes.receivers.values()
-        ),
-        n_versions=1 if components.coordination.server is None else components.coordination.server.n_versions,
+        stacks_updates=any(map(stacks_updates, rules)),
+        n_versions=1 if server is None else server.n_versions,
         n_wakes=n_wakes,
         n_messages=n_messages,
     )

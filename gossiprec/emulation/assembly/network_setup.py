@@ -331,13 +331,11 @@ def _sessions(
 ) -> tuple[I64, Lives, bool]:
     """Return the nodes of an entry, their sessions, and whether the last state is permanent."""
     options, key, seed = scenario.churn.sessions[number], f"churn.sessions.{number}", scenario.seed
-    if isinstance(options, DeviceSessions):
-        nodes = select_nodes(options.nodes, n_users, seed, "session-nodes")
-        return nodes, _device_sessions(scenario, number, len(nodes), horizon), options.end == "hold"
     if isinstance(options, TraceSessions):
-        nodes, lives = _read_sessions(options, key, n_users, horizon, note)
-        return nodes, lives, options.end == "hold"
+        return *_read_sessions(options, key, n_users, horizon, note), options.end == "hold"
     nodes = select_nodes(options.nodes, n_users, seed, "session-nodes")
+    if isinstance(options, DeviceSessions):
+        return nodes, _device_sessions(scenario, number, len(nodes), horizon), options.end == "hold"
     cycles: PeriodicAvailability | AlternatingAvailability
     if isinstance(options, PeriodicSessions):
         length = options.period

@@ -127,9 +127,8 @@ def make_poisoner_groups(
 
 def _check_aim(choice: AttackerChoice, *, targeted: bool, key: str) -> None:
     """Refuse targets of a poisoner without targets, and the demotion of items that no user is shown."""
-    if not targeted and (
-        choice.aim != "promote" or choice.targets != AttackerChoice.model_fields["targets"].default
-    ):
+    default = AttackerChoice.model_fields["targets"].default
+    if not targeted and (choice.aim != "promote" or choice.targets != default):
         raise ScenarioError(
             f"{key}: found targets or aim, but {choice.name} lowers the quality of all recommendations; remove them"
         )
@@ -192,32 +191,31 @@ def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, F
         return {}
     from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
 
+    training, split = components.training, components.split
     scorer, empty_feed = Scorer(executor), components.feed.restricted_to(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
     for entry in components.attackers:
         choice = entry.choice
         kind = POISONERS[choice.name]
+        model, layout = components.model, components.layout
         context = replace(
-            poisoner_context(
-                components.model, components.layout, empty_feed, components.training.negatives, entry.targets
-            ),
+            poisoner_context(model, layout, empty_feed, training.negatives, entry.targets),
             sign=1 if choice.aim == "promote" else -1,
             nodes=entry.nodes,
-            rate=components.training.learning_rate,
-            **known_about_users(kind, choice.options, components.split, components.scenario.seed),
+            rate=training.learning_rate,
+            **known_about_users(kind, choice.options, split, components.scenario.seed),
         )
+        is_matched = choice.scale == "matched"
         forging = PoisonedMessages(
             name=choice.name,
             poisoner=kind(choice.options, context),
             memory_numbers=entry.memory_numbers,
             start=choice.start,
-            rate=components.training.learning_rate,
+            rate=training.learning_rate,
             boost=choice.boost,
             clip=choice.clip,
             clip_shared=choice.clip_shared,
-            norm=SimulatedClient(scorer, empty_feed, mean_positives(components.split))
-            if choice.scale == "matched"
-            else None,
+            norm=SimulatedClient(scorer, empty_feed, mean_positives(split)) if is_matched else None,
         )
         forgeries |= dict.fromkeys(entry.nodes.tolist(), forging)
     return forgeries

@@ -43,12 +43,7 @@ from gossiprec.emulation.assembly.attacks import make_attacks, make_hooks
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
-from gossiprec.emulation.assembly.memory import (
-    check_memory,
-    estimate_memory,
-    figure_bytes,
-    process_bytes,
-)
+from gossiprec.emulation.assembly.memory import check_memory, estimate_memory, figure_bytes, process_bytes
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.run_size import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.assembly.schedule import (
@@ -90,15 +85,11 @@ def make_planner(
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
     noise = np.where(settings.training_modes == TrainingMode.PRIVATE, steps * layout.size / 450.0, 0.0)
-    scans = (
-        2 * schedule.n_wakes * protocol.n_nodes if components.coordination.server is not None else 0
-    )  # at plan ends
-    rewrites = _rewriting_codes(components.outgoing)
+    at_ends = 2 * schedule.n_wakes * protocol.n_nodes  # of plans
+    scans = 0 if components.coordination.server is None else at_ends
     # A rewritten message has a row of its own. Reused at once, the next push waits until its receiver has merged it,
     # and so on: nearly nothing runs at the same time.
-    resting = int(np.count_nonzero(components.outgoing.writes_rows)) // 2 + components.mode.waiting_handles(
-        components.inboxes.capacity
-    )
+    waiting = components.mode.waiting_handles(components.inboxes.capacity)
     planner = Planner(
         PlannerOptions(
             roles=protocol.roles,
@@ -112,9 +103,9 @@ def make_planner(
             expected_messages=schedule.n_messages + scans // SCANS_PER_MESSAGE,
             keeps_first=components.scenario.churn.model == "reset",
             inboxes=components.has_inbox,
-            rewrites=rewrites,
+            rewrites=_rewriting_codes(components.outgoing),
             names_senders=bool(components.outgoing.nodes_with("is_partial").any()),
-            rest=resting,
+            rest=int(np.count_nonzero(components.outgoing.writes_rows)) // 2 + waiting,
         )
     )
     executor.store.grow(planner.capacity)
@@ -246,11 +237,8 @@ class PreparedRun:
     @property
     def discards_invalid_models(self) -> bool:
         """Whether every node that reads models discards those that are not finite (``invalid: discard``)."""
-        readers = (
-            [self.components.protocol.n_users]
-            if self.components.protocol.has_coordinator
-            else range(self.components.split.n_users)
-        )
+        protocol = self.components.protocol
+        readers = [protocol.n_users] if protocol.has_coordinator else range(self.components.split.n_users)
         rules = [self.components.inboxes.receivers.get(node) for node in readers]
         return all(rule is not None and rule.invalid == "discard" for rule in rules)
 
@@ -284,14 +272,12 @@ class PreparedRun:
 
     def recommender_report(self) -> dict[str, Any]:
         """Return the recommender's report, without the figures of an attack on uploads."""
-        if self.components.coordination.recommender is None or not isinstance(
-            self.executor.store, UpdateStore
-        ):
+        coordination = self.components.coordination
+        recommender = coordination.recommender
+        if recommender is None or not isinstance(self.executor.store, UpdateStore):
             return {}
         data = self.components.split.training_data()
-        return self.components.coordination.recommender.report(
-            data, self.components.coordination.contribution, self.components.coordination.hook, self.own_rows
-        )
+        return recommender.report(data, coordination.contribution, coordination.hook, self.own_rows)
 
     def coordinator_tables(self) -> dict[str, npt.NDArray[Any]]:
         """Return the coordinator's items and shared weights by the names of their tables.
@@ -310,12 +296,9 @@ class PreparedRun:
 
     def sizes(self) -> dict[str, Any]:
         """Return the sizes of the run, for the summary."""
-        sizes = run_sizes(
-            self.components.scenario,
-            DataSizes.of(self.components.split),
-            self.components.protocol,
-            self.counts,
-        )
+        components = self.components
+        data = DataSizes.of(components.split)
+        sizes = run_sizes(components.scenario, data, components.protocol, self.counts)
         return {**sizes, "executor": self.executor.name, "threads": self.threads.size}
 
 
@@ -356,10 +339,9 @@ def prepare(
         components, schedule = build_and_schedule(scenario, split, progress, stopwatch)
         progress.phase("initialising models")
         with stopwatch("setup"):
-            prepared = (
-                prepare_with_cached_kernels(components, schedule, stopwatch, shard) if kept_kernels else None
-            )
-            prepared = prepared or _assemble(components, schedule, stopwatch, shard)
+            parts = components, schedule, stopwatch, shard
+            cached = prepare_with_cached_kernels(*parts) if kept_kernels else None
+            prepared = cached or _assemble(*parts)
             _note_missing_kernels(prepared, progress)
         with stopwatch("compile"):
             compile_kernels(_kernels_of(prepared), progress)
@@ -397,12 +379,9 @@ def _load_split(
 
 def _note_missing_kernels(prepared: PreparedRun, progress: Progress) -> None:
     """Note what keeps a model that has kernels from running compiled."""
-    options, work = prepared.components.scenario.executor, prepared.executor.work
-    is_free = (
-        options.computing_executor == "auto"
-        and options.device != "cuda"
-        and prepared.components.mode.nodes_hold_models
-    )
+    components, work = prepared.components, prepared.executor.work
+    options, mode = components.scenario.executor, components.mode
+    is_free = options.computing_executor == "auto" and options.device != "cuda" and mode.nodes_hold_models
     if not is_free or prepared.executor.name != "batched" or work.model.kernels() is None:
         return
     storage, settings = work.arena.rows.dtype.name, work.node_settings
@@ -484,10 +463,8 @@ def _find_partial_messages(
     piece = np.zeros(0, np.int32)
     if outgoing.cuts:
         assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts of models by performance"
-        segments = [tick.segment for tick in schedule.ticks]
-        piece = find_pieces(
-            outgoing, components.scenario.seed, segments, protocol.role_behaviours, protocol.roles
-        )
+        seed, segments = components.scenario.seed, [tick.segment for tick in schedule.ticks]
+        piece = find_pieces(outgoing, seed, segments, protocol.role_behaviours, protocol.roles)
     packed = packed_counts(outgoing, layout) * executor.work.arena.is_plain
     return PartialMessages(layout, outgoing, is_partial, packed, piece)
 
@@ -520,24 +497,17 @@ def _make_encoder(
     packed: I64 | None,
 ) -> MessageEncoder:
     """Return the encoder of messages that differ between receivers, with the forgeries of the adversaries."""
-    answers = {
-        node: meter.answer
-        for meter in meters
-        if isinstance(meter, AdversaryHook)
-        for node in meter.attack.nodes.tolist()
-    }
-    return MessageEncoder(
-        components.outgoing, executor, push_rounds, make_forgeries(components, executor), answers, packed
-    )
+    own = [meter for meter in meters if isinstance(meter, AdversaryHook)]
+    answers = {node: meter.answer for meter in own for node in meter.attack.nodes.tolist()}
+    forgeries = make_forgeries(components, executor)
+    return MessageEncoder(components.outgoing, executor, push_rounds, forgeries, answers, packed)
 
 
 def _kernels_of(prepared: PreparedRun) -> list[Part]:
     """Return functions that compile all kernels of the run, or load them from the cache."""
-    parts = [prepared.executor.warm_up, prepared.planner.warm_up]
-    if prepared.components.coordination.recommender is not None:
-        parts.append(
-            partial(prepared.components.coordination.recommender.warm_up, prepared.components.layout)
-        )
+    parts, components = [prepared.executor.warm_up, prepared.planner.warm_up], prepared.components
+    if components.coordination.recommender is not None:
+        parts.append(partial(components.coordination.recommender.warm_up, components.layout))
     return parts + [meter.attack.warm_up for meter in prepared.meters]
 
 

@@ -163,12 +163,9 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
     check_sizes(scenario, data.n_users, data.split.n_items)
     check_validation(scenario, len(data.split.validation.values))
     n_poisoners = scenario.count_poisoners(data.n_users)
+    online = Availability.always_online(1)  # no events are played: for a million nodes this takes 1 s less
     protocol = PROTOCOLS[scenario.protocol.name](
-        scenario.protocol.options,
-        n_users=data.n_users + n_poisoners,
-        seed=scenario.seed,
-        # no events are played: for a million nodes this takes 1 s less
-        availability=Availability.always_online(1),
+        scenario.protocol.options, n_users=data.n_users + n_poisoners, seed=scenario.seed, availability=online
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
     check_rounds(scenario, _last_wake(protocol) / protocol.clock.mean / protocol.wakes_per_round)
@@ -182,9 +179,8 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
         for choice in scenario.policies
     ]
     transforms = [(transform, count) for policy, count in policies if (transform := policy.transform())]
-    inboxes = [(policy.inbox(), count) for policy, count in policies] + [
-        (protocol.coordinator_inbox(scenario.coordinator.sees), 1)
-    ]
+    inboxes = [(policy.inbox(), count) for policy, count in policies]
+    inboxes.append((protocol.coordinator_inbox(scenario.coordinator.sees), 1))
     rules = [(rule, count) for rule, count in inboxes if rule is not None]
     counts, settings = _count_events(scenario, protocol, policies, training, data.n_users)
     server, recommender = protocol.server(), make_recommender(scenario, protocol, model, layout)

@@ -35,7 +35,7 @@ from gossiprec.emulation.assembly.network_setup import (
     trains_on_event,
 )
 from gossiprec.emulation.assembly.poisoners import add_poisoners, poisoner_places
-from gossiprec.emulation.assembly.run_size import EstimateInputs, EventCounts
+from gossiprec.emulation.assembly.run_size import Accuracy, EstimateInputs, EventCounts
 from gossiprec.emulation.assembly.user_groups import check_evaluation
 from gossiprec.emulation.progress import Progress, Stopwatch
 from gossiprec.models import BlockRole
@@ -338,11 +338,8 @@ class InterleavedSchedule(Schedule):
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
         answers = 2 if protocol.replies else 1  # on which no node trains
         self.n_updates = self.n_messages // answers if self.updates is None else int(self.updates.sum())
-        check_trace_lengths(
-            scenario,
-            messages=per_node,
-            updates=self.n_messages if self.updates is None else int(self.updates.max()),
-        )
+        most_updates = self.n_messages if self.updates is None else int(self.updates.max())
+        check_trace_lengths(scenario, messages=per_node, updates=most_updates)
         none = np.zeros(0, np.int32)
         self.deliveries = KnownDeliveries(none, none, none, np.zeros(0), self.n_messages, complete=False)
 
@@ -434,12 +431,9 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
     """Return the scenario's protocol over users and poisoners; without availability all nodes stay online."""
     choice, seed = scenario.protocol, scenario.seed
     everyone = add_poisoners(split, scenario.count_poisoners(split.n_users))
+    profiles = UserProfiles.of(everyone)
     protocol = PROTOCOLS[choice.name](
-        choice.options,
-        n_users=everyone.n_users,
-        seed=seed,
-        availability=availability,
-        profiles=UserProfiles.of(everyone),
+        choice.options, n_users=everyone.n_users, seed=seed, availability=availability, profiles=profiles
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
     protocol.poisoners = poisoner_places(scenario, split.n_users)
@@ -452,9 +446,8 @@ def planned_settings(components: RunComponents, schedule: Schedule) -> NodeSetti
     for entry in components.attackers:  # they have no training samples
         settings.most_updates[entry.nodes] = 0
     for policy in components.policies:
-        policy.configure(
-            settings, training=components.training, updates=None if updates is None else updates.copy()
-        )
+        copied = None if updates is None else updates.copy()
+        policy.configure(settings, training=components.training, updates=copied)
     return settings
 
 
@@ -462,15 +455,12 @@ def scheduled_inputs(components: RunComponents, schedule: Schedule) -> EstimateI
     """Return the estimate inputs of a run of which the events are scheduled."""
     settings, updates = planned_settings(components, schedule), schedule.updates
     total = schedule.n_updates if updates is None else int(np.minimum(updates, settings.most_updates).sum())
-    counts = EventCounts(
-        schedule.n_wakes,
-        schedule.n_messages,
-        components.training.local_epochs * total,
-        schedule.virtual_time,
-        "at most" if schedule.depends_on_values or components.scenario.stop else "exact",
-    )
+    n_wakes, n_messages = schedule.n_wakes, schedule.n_messages
+    epochs, is_bound = components.training.local_epochs * total, schedule.depends_on_values
+    accuracy: Accuracy = "at most" if is_bound or components.scenario.stop else "exact"
+    counts = EventCounts(n_wakes, n_messages, epochs, schedule.virtual_time, accuracy)
     return EstimateInputs(
-        memory_inputs(components, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages),
+        memory_inputs(components, n_wakes=n_wakes, n_messages=n_messages),
         counts,
         TrainingOutline(
             components.scenario, components.model, components.training, components.coordination.recommender, settings,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossiprec.adversaries.attacks import Attack
-from gossiprec.base.arrays import I64
+from gossiprec.base.arrays import F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.answer_rounds import AnswerRounds, NeighbourRounds
@@ -67,8 +67,8 @@ def check_coordinator(components: RunComponents) -> None:
     ------
     ScenarioError
     """
-    scenario, recommender = components.scenario, components.coordination.recommender
-    sees = scenario.coordinator.sees
+    scenario, coordination = components.scenario, components.coordination
+    recommender, sees = coordination.recommender, scenario.coordinator.sees
     if sees == "updates":
         return
     name = "" if scenario.recommender is None else scenario.recommender.name
@@ -85,16 +85,14 @@ def check_coordinator(components: RunComponents) -> None:
             f"protocol.merge: {registry_name(rule)} compares or limits single answers, but with coordinator.sees "
             f"'sums' the coordinator learns their sum only; use samples, mean, sum or touched-mean, {OTHERWISE}"
         )
-    if recommender is not None and (
-        components.user_upload_width or components.coordination.contribution is not None
-    ):
+    if recommender is not None and (components.user_upload_width or coordination.contribution is not None):
         raise ScenarioError(
             f"recommender: {name} sends the coordinator data of single users, but coordinator.sees 'sums' sums all "
             f"answers; choose another recommender, {OTHERWISE}"
         )
-    for part in () if components.coordination.server is None else components.coordination.server.parts:
+    for part in () if coordination.server is None else coordination.server.parts:
         if part is not None and getattr(part, "needs_answers", True):
-            key = "recommender" if part is components.coordination.hook else "protocol.server"
+            key = "recommender" if part is coordination.hook else "protocol.server"
             which = name if key == "recommender" else registry_name(part)
             raise ScenarioError(
                 f"{key}: {which} computes with single answers, but with coordinator.sees 'sums' the coordinator learns "
@@ -133,7 +131,7 @@ def make_sum_settings(components: RunComponents) -> SumSettings | None:
     ScenarioError
         If a round has too few clients, or a sum might overflow.
     """
-    scenario, protocol, layout = components.scenario, components.protocol, components.layout
+    scenario, protocol = components.scenario, components.protocol
     options, inbox = scenario.coordinator, protocol.coordinator_inbox(scenario.coordinator.sees)
     if options.sees != "sums":
         return None
@@ -153,18 +151,20 @@ def make_sum_settings(components: RunComponents) -> SumSettings | None:
             f"{options.bits} bits and weights of up to {largest:g} together need {needed} bits, and {WIDEST} is the "
             "limit; raise modulus, or lower clip, bits or the number of clients of a round"
         )
-    return SumSettings(
-        scenario.seed,
-        encoding,
-        Modulus(modulus),
-        layout.merged.stop - layout.merged.start,
-        layout.n_items,
-        layout.item_width,
-        weighs=bool((weights != 1.0).any()),
-        counts_items=components.inboxes.receivers[protocol.n_users].rule.counts_items,
-        quorum=Quorum(options.threshold, options.minimum),
-        masks=n <= MASKED_COHORT if options.masks == "auto" else options.masks,
-    )
+    rule = components.inboxes.receivers[protocol.n_users].rule
+    quorum = Quorum(options.threshold, options.minimum)
+    masks = n <= MASKED_COHORT if options.masks == "auto" else options.masks
+    about = {"counts_items": rule.counts_items, "quorum": quorum, "masks": masks}
+    return _sum_settings(components, encoding, modulus, weights, **about)
+
+
+def _sum_settings(
+    components: RunComponents, encoding: FixedPoint, modulus: int, weights: F64, **about: Any
+) -> SumSettings:
+    """Return the settings of sums of whole answers."""
+    layout, seed, weighs = components.layout, components.scenario.seed, bool((weights != 1.0).any())
+    shape = layout.merged.stop - layout.merged.start, layout.n_items, layout.item_width
+    return SumSettings(seed, encoding, Modulus(modulus), *shape, weighs=weighs, **about)
 
 
 POLICY = "policies: secure-neighbours:"
@@ -247,7 +247,7 @@ def make_neighbour_settings(components: RunComponents) -> SumSettings | None:
         return None
     senders = round_senders(components)
     check_neighbour_sums(components, sums, senders)
-    layout, weights = components.layout, components.merge_weights
+    weights = components.merge_weights
     largest = max(float(weights[each].sum()) for each in senders)
     modulus = sums.encoding.needed_modulus(largest)
     if modulus > WIDEST:
@@ -257,15 +257,6 @@ def make_neighbour_settings(components: RunComponents) -> SumSettings | None:
         )
     # recovering secrets takes most of the time, which grows with the cube of the clients
     few = sum(len(each) ** 3 for each in senders) <= MASKED_COHORT**3
-    return SumSettings(
-        components.scenario.seed,
-        sums.encoding,
-        Modulus(max(modulus, 2)),
-        layout.merged.stop - layout.merged.start,
-        layout.n_items,
-        layout.item_width,
-        weighs=bool((weights != 1.0).any()),
-        counts_items=False,
-        quorum=sums.quorum,
-        masks=few if sums.masks is None else sums.masks,
-    )
+    masks = few if sums.masks is None else sums.masks
+    about = {"counts_items": False, "quorum": sums.quorum, "masks": masks}
+    return _sum_settings(components, sums.encoding, max(modulus, 2), weights, **about)

@@ -53,10 +53,8 @@ class BarrierRecord:
     def state(self) -> dict[str, Any]:
         """Return all values, for a checkpoint."""
         columns = [np.concatenate(parts) for parts in zip(EMPTY, *self._parts, strict=True)]
-        return {
-            "values": columns,
-            "ends": np.cumsum([len(part.value) for part in self._parts], dtype=np.int64),
-        }
+        ends = np.cumsum([len(part.value) for part in self._parts], dtype=np.int64)
+        return {"values": columns, "ends": ends}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the values from :meth:`state`."""
@@ -90,15 +88,12 @@ class TapeRunner:
     ) -> None:
         self._serving, self._schedule = prepared.reduction.serving, prepared.schedule
         self._push_rounds, self._answer_rounds = prepared.rewriting.push_rounds, prepared.reduction.rounds
-        self._protocol, self._mode, self._planner = (
-            prepared.components.protocol,
-            prepared.components.mode,
-            prepared.planner,
-        )
+        components = prepared.components
+        self._protocol, self._mode, self._planner = components.protocol, components.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._stopwatch, self._versions = stopwatch, versions
-        wave_size = prepared.components.scenario.executor.wave_size
+        wave_size = components.scenario.executor.wave_size
         reducer = prepared.reduction.reducer if prepared.reduction.reducer.has_inboxes else None
         steps = (reducer, prepared.rewriting.merger, prepared.rewriting.encoder)
         options = WaveOptions(

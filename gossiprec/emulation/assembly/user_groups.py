@@ -52,13 +52,8 @@ class UserGroup:
         """Return its size, for the summary of a run."""
         low, high = self.bounds or (None, None)
         tested = int(np.count_nonzero(split.test.sizes[self.users]))
-        sizes = {"users": len(self.users), "tested": tested}
-        return {
-            "by": self.by,
-            "group": self.name,
-            **sizes,
-            **({} if low is None else {"low": low, "high": high}),
-        }
+        bounds = {} if low is None else {"low": low, "high": high}
+        return {"by": self.by, "group": self.name, "users": len(self.users), "tested": tested, **bounds}
 
 
 def make_groups(scenario: Scenario, split: Split) -> list[UserGroup]:
