@@ -74,9 +74,8 @@ class AttackResults(Stateful):
         sizes = [size for ranking in first for size in ranking.community_sizes]
         self.rankings = RankingScores(truth.split, sizes, defended, threads, truth.groups)
         self.rankings.check_rankings(first)
-        self.first_adversaries = np.concatenate(
-            [np.zeros(0, np.int64), *(each.adversaries for each in first)]
-        )
+        own = (ranking.adversaries for ranking in first)
+        self.first_adversaries = np.concatenate([np.zeros(0, np.int64), *own])
         self._judges: dict[str, Judge] = {}
         self._kept: dict[str, Row] = {}
         self._per_node: dict[str, tuple[I64, F64]] = {}
@@ -110,11 +109,8 @@ class AttackResults(Stateful):
                     f"{subject} reports {', '.join(sorted(unannounced))}, which no study can collect; list every "
                     "reported measure in the attack's `measures`"
                 )
-            results = [
-                found
-                for kind in KINDS
-                for found in meter.timed_call(lambda method: list(method()), getattr(attack, kind))
-            ]
+            calls = (meter.timed_call(lambda method: list(method()), getattr(attack, kind)) for kind in KINDS)
+            results = [*itertools.chain.from_iterable(calls)]
             for found in results:
                 self._judge(found.judge).check(subject, found, attack)
             for found in itertools.chain(attack.guesses(), findings, results):
@@ -211,26 +207,20 @@ class AttackResults(Stateful):
 
     def values_per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of each node's results, and of the share of adversaries that found it."""
-        return [
-            *self.rankings.values_per_node(),
-            *((name, *values) for name, values in self._per_node.items()),
-        ]
+        own = ((name, *values) for name, values in self._per_node.items())
+        return [*self.rankings.values_per_node(), *own]
 
 
 def make_attack_results(prepared: PreparedRun, groups: Sequence[UserGroup]) -> AttackResults:
     """Return the record of a run's attacks."""
-    defended = np.zeros(prepared.components.split.n_users, np.bool_)
-    for policy in prepared.components.policies:
+    components, scenario = prepared.components, prepared.components.scenario
+    defended = np.zeros(components.split.n_users, np.bool_)
+    for policy in components.policies:
         defended[policy.nodes] = True
-    truth = Truth(
-        prepared.components.split, groups, prepared.components.scenario.seed, lambda: prepared.own_rows
-    )
-    parts = [part for _, part in prepared.components.coordinator_parts]
-    choices = (
-        *prepared.components.scenario.observers,
-        *prepared.components.scenario.adversaries,
-    )  # an attack on uploads comes last
-    names = [choice.name for choice in choices]
+    truth = Truth(components.split, groups, scenario.seed, lambda: prepared.own_rows)
+    parts = [part for _, part in components.coordinator_parts]
+    names = [choice.name for choice in (*scenario.observers, *scenario.adversaries)]
+    # an attack on uploads comes last
     meters = zip((*names, "uploads"), prepared.ranking_meters, strict=False)
     return AttackResults(truth, [*meters], parts, defended, prepared.threads)
 

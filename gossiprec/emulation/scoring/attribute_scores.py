@@ -130,9 +130,8 @@ class AttributeJudge(Judge):
 
     def _check(self, found: AttributeScores) -> None:
         subject, known = f"observers: inference of {found.known.name} has", found.known.users
-        check_shape(
-            subject, "probabilities", found.probabilities, (len(found.victims), len(found.known.classes))
-        )
+        shape = len(found.victims), len(found.known.classes)
+        check_shape(subject, "probabilities", found.probabilities, shape)
         check_shape(subject, "observers", found.observers, found.victims.shape)
         check_ids(subject, "victim", found.victims, self._split.n_users)
         if len(wrong := found.victims[np.isin(found.victims, known)]):
@@ -183,7 +182,5 @@ def _guessing(known: I64, truth: I64) -> dict[str, float]:
     """Return the rates of always guessing the most frequent class among known users, one of them at random on a tie."""
     counts = np.bincount(known, minlength=truth.max() + 1).astype(np.float64)
     guess = np.tile(counts, (len(truth), 1))
-    return {
-        "majority_balanced_accuracy": balanced_accuracy(guess, truth),
-        "majority_accuracy": float(_right(guess, truth).mean()),
-    }
+    balanced, accuracy = balanced_accuracy(guess, truth), float(_right(guess, truth).mean())
+    return {"majority_balanced_accuracy": balanced, "majority_accuracy": accuracy}

@@ -41,15 +41,14 @@ class ItemScoreJudge(Judge):
 
     def notes(self, per_node: Mapping[str, tuple[I64, F64]]) -> list[str]:
         """Return a note on each list of victims of which not more items are scored than a list is long."""
-        lists = [
-            (name, values) for name, (_, values) in per_node.items() if name.startswith("item_precision[")
-        ]
-        few = [(name, np.count_nonzero(np.isnan(values)), len(values)) for name, values in lists]
-        return [
-            f"{name}: of {n:,} of {n_all:,} victims no more than k items are scored, so they are left out"
-            for name, n, n_all in few
-            if n
-        ]
+        notes = []
+        for name, (_, values) in per_node.items():
+            n = np.count_nonzero(np.isnan(values))
+            if n and name.startswith("item_precision["):
+                notes.append(
+                    f"{name}: of {n:,} of {len(values):,} victims no more than k items are scored, so they are left out"
+                )
+        return notes
 
 
 def check_item_scores(subject: str, found: ItemScores, shape: tuple[int, int], own: I64) -> None:
@@ -105,10 +104,8 @@ def _check_nodes(subject: str, found: ItemScores, own: I64) -> None:
 
 def _pairs(found: ItemScores, shape: tuple[int, int]) -> I64:
     """Return a number for each victim and item, and each adversary if there are several."""
-    pairs = found.victims.astype(np.int64) * shape[1] + found.items
-    return (
-        pairs if found.adversaries is None else found.adversaries.astype(np.int64) * math.prod(shape) + pairs
-    )
+    pairs, adversaries = found.victims.astype(np.int64) * shape[1] + found.items, found.adversaries
+    return pairs if adversaries is None else adversaries.astype(np.int64) * math.prod(shape) + pairs
 
 
 def item_findings(found: ItemScores, is_member: Bools) -> Iterator[Finding]:
@@ -139,10 +136,7 @@ def item_findings(found: ItemScores, is_member: Bools) -> Iterator[Finding]:
     yield Finding("item_members", labels, float(truth.mean()) if len(truth) else math.nan)
 
 
-ROC_RATES = (
-    *(0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
-    *(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-)
+ROC_RATES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """False positive rates at which the ROC curve is reported."""
 RESAMPLES = 200
 """Draws of victims for the intervals."""
@@ -232,12 +226,8 @@ def _with_intervals(
 
 def _rates(groups: RankedGroups) -> tuple[float, float, float, float]:
     """Return AUC, advantage, and true positive rates at 1 % and 0.1 % false positives."""
-    return (
-        area_under_curve(groups),
-        advantage(groups),
-        true_positive_rate(groups, 0.01),
-        true_positive_rate(groups, 0.001),
-    )
+    at_1, at_01 = (true_positive_rate(groups, share) for share in (0.01, 0.001))
+    return area_under_curve(groups), advantage(groups), at_1, at_01
 
 
 def _resampled(found: ItemScores, truth: Bools, seed: int) -> F64:

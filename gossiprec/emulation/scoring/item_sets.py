@@ -47,18 +47,13 @@ def item_set_findings(found: ItemSets, is_member: Bools) -> Iterator[Finding]:
     """
     sizes = np.diff(found.offsets)
     users = np.repeat(found.victims, sizes)
-    hits = np.bincount(
-        np.repeat(np.arange(len(sizes)), sizes)[is_member[users, found.items]], minlength=len(sizes)
-    ).astype(np.float64)
-    own = is_member[found.victims].sum(axis=1)
+    is_hit, own = is_member[users, found.items], is_member[found.victims]
+    places = np.repeat(np.arange(len(sizes)), sizes)
+    hits = np.bincount(places[is_hit], minlength=len(sizes)).astype(np.float64)
     counts = is_member.sum(axis=0)
-    popular = np.array(
-        [
-            _popular_hits(counts - is_member[user], is_member[user], size)
-            for user, size in zip(found.victims, sizes, strict=True)
-        ]
-    )
-    for measure, value in _set_rates(hits, popular, sizes, own):
+    pairs = zip(own, sizes, strict=True)
+    popular = np.array([_popular_hits(counts - items, items, size) for items, size in pairs])
+    for measure, value in _set_rates(hits, popular, sizes, own.sum(axis=1)):
         per_node = mean_by_user(found.victims, value)
         yield Finding(f"reconstruction_{measure}", found.labels, nanmean(value), per_node=per_node)
         if measure == "f1":
@@ -92,12 +87,8 @@ def move_set_findings(found: ItemSets, moves: Transitions, n_items: int) -> Iter
     known = (moves.previous >= 0) & (moves.previous != moves.items.values)
     pairs = moves.previous.astype(np.int64) * n_items + moves.items.values
     true, popularity = np.unique(np.unique(np.stack([users, pairs])[:, known], axis=1)[1], return_counts=True)
-    sets = [
-        np.unique(each)
-        for each in np.split(
-            pairs[known], np.cumsum(np.bincount(users[known], minlength=len(moves.items)))[:-1]
-        )
-    ]
+    ends = np.cumsum(np.bincount(users[known], minlength=len(moves.items)))[:-1]
+    sets = [np.unique(each) for each in np.split(pairs[known], ends)]
     guessed = np.split(found.previous.astype(np.int64) * n_items + found.items, found.offsets[1:-1])
     rows, right = [], []
     for victim, guess in zip(found.victims.tolist(), guessed, strict=True):

@@ -18,6 +18,8 @@ from gossiprec.emulation.scoring.ranking_scores import RankingScores
 from gossiprec.emulation.scoring.result_checks import check_ids, check_offsets, check_once, check_shape
 from gossiprec.numerics.relevance import MIA
 
+Row = dict[str, Any]
+
 
 @JUDGES.register("membership-guesses")
 class MembershipJudge(Judge):
@@ -32,18 +34,17 @@ class MembershipJudge(Judge):
 
     def __init__(self, truth: Truth, rankings: RankingScores) -> None:
         super().__init__(truth, rankings)
-        self._membership: dict[str, dict[str, Any]] = {}
+        self._membership: dict[str, Row] = {}
 
-    def summary(self) -> dict[str, list[dict[str, Any]]]:
+    def summary(self) -> dict[str, list[Row]]:
         """Return the rates that are kept."""
         return {"membership": list(self._membership.values())}
 
     def judge(self, guesses: MembershipGuesses, round: int) -> Judged:
         """Yield the rates of guesses, about the victims of each group and about all."""
         for group in self._truth.groups:
-            shared, hidden = (
-                np.flatnonzero(np.isin(victims, group.users)) for victims in (guesses.victims, guesses.hidden)
-            )
+            shared = np.flatnonzero(np.isin(guesses.victims, group.users))
+            hidden = np.flatnonzero(np.isin(guesses.hidden, group.users))
             own = replace(
                 guesses,
                 victims=guesses.victims[shared],
@@ -61,9 +62,7 @@ class MembershipJudge(Judge):
                 self._membership[str(rates[0].labels)] = {"round": round, **kept}
             yield from ((rate, is_best) for rate in rates)
 
-    def _rates_of(
-        self, guesses: MembershipGuesses, round: int
-    ) -> Iterator[tuple[dict[str, Any], list[Finding], bool]]:
+    def _rates_of(self, guesses: MembershipGuesses, round: int) -> Iterator[tuple[Row, list[Finding], bool]]:
         """Yield the row of each threshold, its rates as findings, and whether the summary keeps them for now."""
         for row in self.rows(guesses):
             about = {name: row[name] for name in ("observer", "relevance", "momentum")}
@@ -72,7 +71,7 @@ class MembershipJudge(Judge):
             found = [Finding(name, about, math.nan if rate is None else rate) for name, rate in rates.items()]
             yield row, found, is_best
 
-    def rows(self, guesses: MembershipGuesses) -> list[dict[str, Any]]:
+    def rows(self, guesses: MembershipGuesses) -> list[Row]:
         """Return the rates of each threshold; a rate without cases is None.
 
         Raises
@@ -83,14 +82,9 @@ class MembershipJudge(Judge):
         """
         self._check(guesses)
         counts = self._of_sharing(guesses) + self._of_hidden(guesses)
+        about = {"observer": guesses.observer, "momentum": guesses.momentum}
         return [
-            {
-                "observer": guesses.observer,
-                "momentum": guesses.momentum,
-                "threshold": threshold,
-                "relevance": f"{MIA}{threshold:g}",
-                **_rates(*count),
-            }
+            {**about, "threshold": threshold, "relevance": f"{MIA}{threshold:g}", **_rates(*count)}
             for threshold, count in zip(guesses.thresholds, counts.tolist(), strict=True)
         ]
 

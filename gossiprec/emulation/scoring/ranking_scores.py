@@ -180,9 +180,8 @@ class RankingScores:
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         communities = self._community(ranking.adversaries, size)
         views = [(scores, self._judge(scores, communities)) for scores in (ranking.scores, *ranking.views)]
-        found, met = (
-            np.mean([getattr(judged, name) for _, judged in views], axis=0) for name in ("accuracies", "met")
-        )
+        found = np.mean([judged.accuracies for _, judged in views], axis=0)
+        met = np.mean([judged.met for _, judged in views], axis=0)
         low, mean = best_decile(found)
         row: dict[str, Any] = {
             "observer": ranking.observer,

@@ -125,16 +125,11 @@ def make_remarks(
     prepared: PreparedRun, evaluator: UtilityEvaluator, utility: Mapping[str, float], time: float
 ) -> Remarks:
     """Return the remarks on the utility at the last report, at a virtual time."""
-    tied, tie = evaluator.users_with_tied_scores, None
+    components, tied, tie = prepared.components, evaluator.users_with_tied_scores, None
     if len(tied):
         node = int(tied[0])
-        trained = prepared.components.mode.trained_node(node, prepared.components.protocol.n_users)
+        trained = components.mode.trained_node(node, components.protocol.n_users)
         tie = Tie(len(tied), node, int(prepared.planner.update_counts[trained]), time)
-    return Remarks(
-        prepared.components.split.n_users,
-        utility,
-        evaluator.baseline_metrics(),
-        evaluator.count_users_with_few_candidates(),
-        count_nodes_with_few_candidates(prepared.executor.work.candidates),
-        tie,
-    )
+    few = evaluator.count_users_with_few_candidates()
+    judging = count_nodes_with_few_candidates(prepared.executor.work.candidates)
+    return Remarks(components.split.n_users, utility, evaluator.baseline_metrics(), few, judging, tie)

@@ -133,9 +133,8 @@ class UtilityEvaluator:
         options: UtilityOptions = UtilityOptions(),
     ) -> None:
         none = np.zeros(0, np.int64)
-        targets, attacked = (
-            none if items is None else items for items in (options.targets, options.attacked)
-        )
+        targets = none if options.targets is None else options.targets
+        attacked = none if options.attacked is None else options.attacked
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.test_contexts(split), feed.next_contexts(split)
         self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
@@ -446,9 +445,8 @@ class UtilityEvaluator:
         contexts = {name: column[users] for name, column in self._before_next.items()}
         histories = {name: column[users] for name, column in self._histories[part].items()}
         models = self._executor.store.scoring_view(current, users)
-        scores = self._executor.score_all(
-            replace(models, contexts=contexts, histories=histories), self._threads
-        )
+        models = replace(models, contexts=contexts, histories=histories)
+        scores = self._executor.score_all(models, self._threads)
         level = scores[:, 0] == scores[:, -1]  # checked with two columns, so that few rows are read in full
         level[level] = (scores[level] == scores[level, :1]).all(axis=1)
         self._tied.append(users[level])
@@ -508,11 +506,8 @@ def train_loss(executor: Executor, current: I64, n_users: int) -> float:
     """
     work = executor.work
     users = np.flatnonzero(work.feed.n_samples(work.training.negatives)[:n_users])
-    losses = [
-        loss
-        for low in range(0, len(users), MAX_LOSS_USERS)
-        for loss in _losses(executor, users[low : low + MAX_LOSS_USERS], current)
-    ]
+    parts = (users[low : low + MAX_LOSS_USERS] for low in range(0, len(users), MAX_LOSS_USERS))
+    losses = [loss for part in parts for loss in _losses(executor, part, current)]
     return float(np.mean(losses)) if losses else float("nan")
 
 
@@ -550,20 +545,15 @@ def _touched_items(samples: Columns, names: tuple[str, ...]) -> I64:
 
 def _renumber(samples: Columns, names: tuple[str, ...], items: I64) -> Columns:
     """Return the columns of items as positions among `items`; -1 means no item."""
-    return {
-        name: np.where(samples[name] >= 0, np.searchsorted(items, samples[name]), -1).astype(np.int32)
-        for name in names
-    }
+    own = ((name, samples[name]) for name in names)
+    return {name: np.where(ids >= 0, np.searchsorted(items, ids), -1).astype(np.int32) for name, ids in own}
 
 
 def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> UtilityEvaluator:
     """Return the evaluator of recommendations; `baselines` adds baseline orders, which one shard measures."""
-    scenario, split, evaluate = (
-        prepared.components.scenario,
-        prepared.components.split,
-        prepared.components.scenario.evaluate,
-    )
-    attacked = poisoner_targets(prepared.components.attackers)
+    components, evaluate = prepared.components, prepared.components.scenario.evaluate
+    scenario, split = components.scenario, components.split
+    attacked = poisoner_targets(components.attackers)
     targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)
     options = UtilityOptions(
         targets=targets,
