@@ -130,12 +130,8 @@ class CheckpointWriter:
             os.nice(NICENESS)
             for path in (self._directory.log.path, *(table.path for table in self._directory.tables)):
                 sync_file(path)
-            self._directory.checkpoints.write(
-                stamp,
-                state,
-                keep=self._options.keep,
-                wanted=lambda: os.getppid() == parent,
-            )
+            keep, checkpoints = self._options.keep, self._directory.checkpoints
+            checkpoints.write(stamp, state, keep=keep, wanted=lambda: os.getppid() == parent)
             status = 0
         except BaseException as error:
             reason = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
@@ -156,9 +152,8 @@ class CheckpointWriter:
         if status == 0:
             self._directory.checkpoints.note_written(stamp.tick)
             return
-        self._failed(
-            stamp.time, reason or f"its process ended with status {os.waitstatus_to_exitcode(status)}"
-        )
+        ended = f"its process ended with status {os.waitstatus_to_exitcode(status)}"
+        self._failed(stamp.time, reason or ended)
 
     def _failed(self, at: float, reason: str) -> None:
         self._tell(

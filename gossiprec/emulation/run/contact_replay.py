@@ -50,12 +50,8 @@ class ContactTape:
             If the schedule is not the run's.
         """
         delivered, planned = run.events("message"), schedule.deliveries
-        for name, found in (
-            ("time", planned.time),
-            ("sender", planned.sender),
-            ("receiver", planned.receiver),
-        ):
-            if not np.array_equal(delivered[name], found):
+        for name in ("time", "sender", "receiver"):
+            if not np.array_equal(delivered[name], getattr(planned, name)):
                 raise LogError(
                     f"{run.path}: the messages in its log are not those of its scenario; expected the same ones; find "
                     f"the first difference with: gossiprec replay {quote(str(run.path))}"
@@ -82,10 +78,8 @@ class ContactTape:
         width = len(self.operations[0])
         pushes = np.array([[Op.PUSH in ops for ops in slots] for slots in self.operations]).reshape(-1, width)
         roles = np.array(self.roles)
-        return sum(
-            int(np.count_nonzero(pushes[roles[part.node], part.slots] & (part.slots >= 0)))
-            for part in self.segments
-        )
+        sent = (pushes[roles[part.node], part.slots] & (part.slots >= 0) for part in self.segments)
+        return sum(map(np.count_nonzero, sent))
 
 
 class TapeVisitor:
@@ -122,22 +116,19 @@ BLOCK = 50_000
 
 def _iter_events(tape: ContactTape) -> Iterator[_Event]:
     for segment in tape.segments:
-        ends = segment.first_message + np.cumsum(segment.count)
-        slots = segment.slots
+        begin, slots = segment.first_message, segment.slots
+        ends = begin + np.cumsum(segment.count)
         for low in range(0, len(ends), BLOCK):
             some = slice(low, low + BLOCK)
             columns = (segment.kind, segment.node, segment.message, slots, segment.count, ends)
-            for kind, node, message, slot, count, end in zip(
-                *(column[some].tolist() for column in columns), strict=True
-            ):
+            rows = zip(*(column[some].tolist() for column in columns), strict=True)
+            for kind, node, message, slot, count, end in rows:
                 first, receivers = end - count, ()
                 if count and len(segment.control):  # messages without a model come last
-                    sent = segment.control[first - segment.first_message : end - segment.first_message]
+                    sent = segment.control[first - begin : end - begin]
                     end = first + int(np.count_nonzero(sent == 0))
                 if count and tape.inline:
-                    receivers = segment.receiver[
-                        first - segment.first_message : end - segment.first_message
-                    ].tolist()
+                    receivers = segment.receiver[first - begin : end - begin].tolist()
                 yield _Event(kind, node, message, slot, first, end, receivers)
 
 

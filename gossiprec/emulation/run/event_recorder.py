@@ -162,18 +162,11 @@ class EventRecorder(Stateful):
     checkpointed = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
 
     def __init__(self, log: EventWriter, prepared: PreparedRun) -> None:
-        protocol, work, load = (
-            prepared.components.protocol,
-            prepared.executor.work,
-            prepared.components.node_load,
-        )
+        components, work = prepared.components, prepared.executor.work
+        protocol, load = components.protocol, components.node_load
         self._log = log
         self._roles = protocol.roles
-        self._samples, self._mode, self._feed = (
-            load.samples,
-            prepared.components.mode,
-            prepared.components.feed,
-        )
+        self._samples, self._mode, self._feed = load.samples, components.mode, components.feed
         self.sizes = MessageSizes(prepared)
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
@@ -213,10 +206,8 @@ class EventRecorder(Stateful):
         wakes = segment.kind == TapeEvent.WAKE
         self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
         self._write_sessions(until)
-        missed = segment.misses
-        self._log.append(
-            "miss", {"time": missed.time, "node": missed.node, "cause": missed.cause.astype(np.uint8)}
-        )
+        missed, cause = segment.misses, segment.misses.cause.astype(np.uint8)
+        self._log.append("miss", {"time": missed.time, "node": missed.node, "cause": cause})
         if self._view is not None:
             self._write_views(segment)
         sent_at, size = segment.sent_at, self.sizes.sizes_of_messages(segment)
@@ -282,15 +273,9 @@ class EventRecorder(Stateful):
         order = np.argsort(times, kind="stable")
         order = order[self._within_budget(nodes[order])]
         nodes = nodes[order]
-        self._log.append(
-            "update",
-            {
-                "time": times[order],
-                "node": nodes,
-                "epochs": np.full(len(nodes), self._epochs, np.int32),
-                "samples": self._samples[nodes].astype(np.int32),
-            },
-        )
+        epochs, samples = np.full(len(nodes), self._epochs, np.int32), self._samples[nodes].astype(np.int32)
+        columns = {"time": times[order], "node": nodes, "epochs": epochs, "samples": samples}
+        self._log.append("update", columns)
 
     def _within_budget(self, nodes: I32) -> Bools:
         """Return whether each update, in order of time, is within its node's budget; counts the updates."""
@@ -317,14 +302,9 @@ class EventRecorder(Stateful):
         changed = np.sort(order[(views != before).any(axis=1)])
         last = np.append(first[1:], True)
         self._view[nodes[last]] = views[last]
-        self._log.append(
-            "view",
-            {
-                "time": segment.time[wakes[changed]],
-                "node": segment.node[wakes[changed]],
-                "peers": peers[changed],
-            },
-        )
+        woke = wakes[changed]
+        columns = {"time": segment.time[woke], "node": segment.node[woke], "peers": peers[changed]}
+        self._log.append("view", columns)
 
     def _peers(self, segment: TapeSegment, wakes: I64) -> I32:
         """Return the receivers of each wake, padded; second copies of a message, which come last, are left out."""

@@ -61,11 +61,9 @@ def _check_arrays(path: str, found: Any, fresh: Any, *, shrinks: bool) -> None:
         for place, pair in enumerate(zip(found, fresh, strict=False)):
             _check_arrays(f"{path}[{place}]", *pair, shrinks=shrinks)
     elif isinstance(fresh, np.ndarray):
-        kinds = [
-            (each.dtype, each.ndim, each.shape[1:]) if isinstance(each, np.ndarray) else None
-            for each in (found, fresh)
-        ]
-        if kinds[0] != kinds[1] or (found.shape[:1] < fresh.shape[:1] and not shrinks):
+        own = (fresh.dtype, fresh.ndim, fresh.shape[1:])
+        is_same = isinstance(found, np.ndarray) and (found.dtype, found.ndim, found.shape[1:]) == own
+        if not is_same or (found.shape[:1] < fresh.shape[:1] and not shrinks):
             raise ValueError(f"{path}: found {_describe(found)}; expected {_describe(fresh)}")
 
 
@@ -99,11 +97,9 @@ def _planner_ranges(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> Range
 
 def _update_ranges(state: Mapping[str, Any], n_items: int) -> Ranges:
     """Yield the ranges of updates; each has a row for each of its items."""
-    n, touched = len(state["items"]), state["touched"]
-    if not touched.sum() == n == len(state["rows"]):
-        raise ValueError(
-            f"arena.touched: found {touched.sum()} items and {len(state['rows'])} rows; expected {n}"
-        )
+    n, n_rows, touched = len(state["items"]), len(state["rows"]), state["touched"]
+    if not touched.sum() == n == n_rows:
+        raise ValueError(f"arena.touched: found {touched.sum()} items and {n_rows} rows; expected {n}")
     yield "arena.touched", touched, 0, n_items
     yield "arena.items", state["items"], 0, n_items - 1
 

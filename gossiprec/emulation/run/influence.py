@@ -21,12 +21,7 @@ from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.emulation.progress import Progress
-from gossiprec.emulation.run.derived_run import (
-    derive,
-    repeatable_scenario,
-    temporary_runs,
-    without_observers,
-)
+from gossiprec.emulation.run.derived_run import derive, repeatable_scenario, temporary_runs, without_observers
 from gossiprec.emulation.run.hops import count_hops
 from gossiprec.emulation.run.live_run import LiveRun
 from gossiprec.emulation.run.run_options import SimulateKeywords
@@ -301,16 +296,10 @@ def _removed(runs: Sequence[Run], scenarios: Sequence[Scenario]) -> list[int]:
     for scenario in scenarios:
         own = scenario.resolved()
         own["dataset"].pop("without", None)
-        plain.append(
-            {
-                key: value
-                for key, value in own.items()
-                if key not in ("name", "executor", "checkpoint", "plots")
-            }
-        )
-    before, after = (
-        set(find_users(run, scenario.dataset.without)) for run, scenario in zip(runs, scenarios, strict=True)
-    )
+        differ = ("name", "executor", "checkpoint", "plots")
+        plain.append({key: value for key, value in own.items() if key not in differ})
+    pairs = zip(runs, scenarios, strict=True)
+    before, after = (set(find_users(run, scenario.dataset.without)) for run, scenario in pairs)
     if plain[0] != plain[1] or not before < after:
         differs = next((key for key in plain[0] if plain[0][key] != plain[1].get(key)), "dataset.without")
         raise ScenarioError(
@@ -351,14 +340,12 @@ def compare_models(first: EndedModels, second: EndedModels, users: I64, k: int) 
         for name, block in before.items():
             gap = after[name].astype(np.float64) - block
             distances.setdefault(name, []).append(float(np.linalg.norm(gap)))
-        norms.append(
-            math.hypot(*(float(np.linalg.norm(block.astype(np.float64))) for block in before.values()))
-        )
+        of_blocks = (float(np.linalg.norm(block.astype(np.float64))) for block in before.values())
+        norms.append(math.hypot(*of_blocks))
     blocks = {name: np.array(found) for name, found in distances.items()}
     distance = np.sqrt(np.sum([found**2 for found in blocks.values()], axis=0))
-    lists = [
-        _compare_lists(first, second, users[low : low + BLOCK], k) for low in range(0, len(users), BLOCK)
-    ]
+    parts = (users[low : low + BLOCK] for low in range(0, len(users), BLOCK))
+    lists = [_compare_lists(first, second, part, k) for part in parts]
     overlap, moved, change, recall = (np.concatenate(found) for found in zip(*lists, strict=True))
     norm = np.array(norms)
     relative = np.divide(distance, norm, out=np.full_like(norm, np.nan), where=norm > 0)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from shlex import quote
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack
 
 import numpy as np
@@ -98,18 +97,14 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     ) -> LiveRun:
         """Return the run of a scenario in a new directory; models are read from `stored` versions, if given."""
         begin, stop = read_clocks(), StopRequest()
-        return cls(
-            start_run(scenario, path, options, begin=begin, overwrite=overwrite, stop=stop, stored=stored),
-            stop,
-        )
+        steps = start_run(scenario, path, options, begin=begin, overwrite=overwrite, stop=stop, stored=stored)
+        return cls(steps, stop)
 
     def __repr__(self) -> str:
         """Return path, virtual time, and the status if the run has ended."""
         return f"<LiveRun {self.path}: time {self.time:g}{f', {self._ended.status}' if self._ended else ''}>"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the run."""
         self.close()
 
@@ -231,11 +226,8 @@ class LiveRun(AbstractContextManager["LiveRun"]):
     def _known_schedule(self) -> PrecomputedSchedule:
         prepared = self._active.prepared
         if prepared.shard is not None or not isinstance(prepared.schedule, PrecomputedSchedule):
-            why = (
-                "is divided among shards"
-                if prepared.shard is not None
-                else "chooses peers by values of models"
-            )
+            divided, chooses = "is divided among shards", "chooses peers by values of models"
+            why = chooses if prepared.shard is None else divided
             raise ScenarioError(
                 f"pause: the run {why}, and can only stop at reports; use until(), or set evaluate.every"
             )
@@ -267,15 +259,15 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         LogError
             If the run is divided and has ended.
         """
-        prepared = self._active.prepared
-        if not 0 <= node < prepared.components.protocol.n_nodes:
-            most = prepared.components.protocol.n_nodes - 1
+        components = self.prepared.components
+        most = components.protocol.n_nodes - 1
+        if not 0 <= node <= most:
             raise ScenarioError(f"model: found node {node}; expected a node id from 0 to {most}")
-        if prepared.shard is not None:
+        if self.prepared.shard is not None:
             self._check_open(or_last=True)
             if self.report is None:
                 raise ScenarioError("model: the other shards have not begun; call step() first")
-        return _blocks(prepared.components.layout, self._active.model(node))
+        return _blocks(components.layout, self._active.model(node))
 
     @property
     def prepared(self) -> PreparedRun:

@@ -166,9 +166,8 @@ def network_epsilon(
     chosen = np.arange(n_users)
     if victims is not None:
         chosen = np.array([find_users(run, [victim])[0] for victim in victims], np.int64)
-    groups = [
-        np.unique(np.array(own, np.int64)) for own in (range(n_nodes) if observers is None else observers)
-    ]
+    everyone = range(n_nodes) if observers is None else observers
+    groups = [np.unique(np.array(own, np.int64)) for own in everyone]
     _check_observers(run.path, groups, n_nodes)
     noise = NodeNoise.of(components, planned_settings(components, schedule))
     found = _account(tape, components, noise, (chosen, groups), progress)
@@ -206,9 +205,8 @@ def _account(
     roots = root_users(components)
     noise = noise.without(roots)
     reach = replay_reach(tape, components.split.n_users, roots)
-    exposure = np.stack([reach.updates[np.ix_(chosen, own)].max(axis=1) for own in groups], axis=1).astype(
-        float
-    )
+    places = [np.ix_(chosen, own) for own in groups]
+    exposure = np.stack([reach.updates[at].max(axis=1) for at in places], axis=1).astype(float)
     totals = np.array([np.count_nonzero(tape.samples[user]) for user in chosen.tolist()], np.float64)
     totals[np.isin(chosen, roots)] += 1  # the coordinator has their data
     linear, reason = None, linear_gap(components, noise)
@@ -219,9 +217,7 @@ def _account(
             reason = size_gap(tape)
             views = None if reason else linear_exposures(tape, components, noise, groups)
         linear = None if views is None else np.minimum(views[chosen], exposure)
-    hops = np.stack([reach.hops[np.ix_(chosen, own)].min(axis=1) for own in groups], axis=1).astype(
-        np.float64
-    )
+    hops = np.stack([reach.hops[at].min(axis=1) for at in places], axis=1).astype(np.float64)
     hops[hops == FAR] = np.inf
     own = np.stack([np.isin(chosen, members) for members in groups], axis=1)
 
@@ -297,13 +293,9 @@ def round_exposures(
         users, counts = np.array(clients, np.int64)[counts > 0], counts[counts > 0]
         power = np.zeros(n)
         power[users] = (weights[users] * update_deviations(components, noise, users, counts)) ** 2
-        others = np.where(coordinates, 0.0, power.sum() - power @ is_member)
-        share = np.divide(
-            power[:, None],
-            others,
-            out=np.ones(is_member.shape),
-            where=(others > power[:, None]) & (power[:, None] > 0),
-        )
+        others, own = np.where(coordinates, 0.0, power.sum() - power @ is_member), power[:, None]
+        is_hidden = (others > own) & (own > 0)
+        share = np.divide(own, others, out=np.ones(is_member.shape), where=is_hidden)
         shown = np.zeros(is_member.shape)
         shown[users] = coordinates | (number < versions)
         # updates without noise by user show all of theirs
@@ -336,9 +328,8 @@ def linear_exposures(
             # a sample also changes later gradients by the hidden row
             between = seen & ~noise.by_user[replay.owner]
             np.maximum.at(shown, replay.owner[between], replay.order[between])
-        exposures = np.where(
-            seen & (replay.order < shown[replay.owner]), np.maximum(exposures, 1.0), exposures
-        )
+        is_shown = seen & (replay.order < shown[replay.owner])
+        exposures = np.where(is_shown, np.maximum(exposures, 1.0), exposures)
         users = replay.owner < len(found)
         np.add.at(found[:, column], replay.owner[users], exposures[users])
     return found
@@ -412,14 +403,10 @@ def sampled_epsilons(tape: ContactTape, components: RunComponents, noise: NodeNo
     if untrained or len(sizes) != 1 or not 2 <= sizes[0] < n:
         return None
     found = np.full(n + 1, np.nan)
+    multiplier, delta = float(noise.multiplier[0]), float(noise.delta[:n].min())
     for count in np.unique(seen).tolist():
-        found[:n][seen == count] = sampled_mean_epsilon(
-            float(noise.multiplier[0]),
-            count,
-            float(noise.delta[:n].min()),
-            others=n - 1,
-            sample=int(sizes[0]),
-        )
+        epsilon = sampled_mean_epsilon(multiplier, count, delta, others=n - 1, sample=int(sizes[0]))
+        found[:n][seen == count] = epsilon
     return found
 
 

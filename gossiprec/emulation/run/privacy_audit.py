@@ -141,10 +141,9 @@ def audit_privacy(
     claim = float(_claims(noise, users, updates).max())
     delta = float(np.nanmax(noise.delta[users]))
     lower, guesses, right = audit_scores(scores, members, delta, confidence)
-    reach = float(np.mean(game.reaches)) if game.unit == "user" else None
-    return PrivacyAudit(
-        claim, lower, delta, confidence, game.unit, updates, len(members), guesses, right, reach
-    )
+    unit = game.unit
+    reach = float(np.mean(game.reaches)) if unit == "user" else None
+    return PrivacyAudit(claim, lower, delta, confidence, unit, updates, len(members), guesses, right, reach)
 
 
 def _check_options(updates: int, canaries: int, confidence: float) -> None:
@@ -183,22 +182,16 @@ class _Game:
     def play_all(self, canaries: int, items: Sequence[int] | None, updates: int) -> tuple[F64, Bools]:
         """Return the scores of all canaries, and which were trained on; with the unit ``user`` one is in a trial."""
         n_trials, per_trial = (canaries, 1) if self.unit == "user" else (1, canaries)
-        trials = [
-            self.play(
-                _draw_canaries(self._split, self._scenario.seed, trial, per_trial, items), trial, updates
-            )
-            for trial in range(n_trials)
-        ]
+        seed, numbers = self._scenario.seed, range(n_trials)
+        drawn = (_draw_canaries(self._split, seed, trial, per_trial, items) for trial in numbers)
+        trials = [self.play(some, trial, updates) for trial, some in enumerate(drawn)]
         scores, members = (np.concatenate(part) for part in zip(*trials, strict=True))
         return scores, members
 
     def play(self, drawn: Mapping[int, I64], trial: int, updates: int) -> tuple[F64, Bools]:
         """Return the score of each canary, and whether it was in the data."""
-        seed = self._scenario.seed
-        coins = {
-            user: generator(seed, "canaries", user, trial).random(len(items)) < 0.5
-            for user, items in drawn.items()
-        }
+        draws = {user: generator(self._scenario.seed, "canaries", user, trial) for user in drawn}
+        coins = {user: draws[user].random(len(items)) < 0.5 for user, items in drawn.items()}
         noisy = self._prepare(drawn, coins)
         plain = self._prepare(drawn, {user: np.ones_like(coin) for user, coin in coins.items()})
         settings = noisy.executor.work.node_settings
@@ -214,17 +207,13 @@ class _Game:
         self, noisy: PreparedRun, plain: PreparedRun, users: I64, drawn: Mapping[int, I64], update: int
     ) -> F64:
         """Return the change along each canary's gradient by one local update: of its row, or of the whole model."""
-        start, found = _start(plain, users, drawn), []
-        changes, ways = (_moves(prepared, start, users, update) for prepared in (noisy, plain))
-        rows = [_item_rows(plain, part) for part in (changes, ways)]
+        start, found, of_user = _start(plain, users, drawn), [], self.unit == "user"
+        moves = [_moves(prepared, start, users, update) for prepared in (noisy, plain)]
+        rows = moves if of_user else [_item_rows(plain, part) for part in moves]
         for place, user in enumerate(users.tolist()):
-            change, way = (
-                (changes[place][None], ways[place][None])
-                if self.unit == "user"
-                else (part[place, drawn[user]] for part in rows)
-            )
+            change, way = (part[place][None] if of_user else part[place, drawn[user]] for part in rows)
             norm = np.linalg.norm(way, axis=1, keepdims=True) + np.finfo(np.float64).tiny
-            if self.unit == "user":
+            if of_user:
                 clip = plain.executor.work.node_settings.update_clip[user]
                 self.reaches.append(min(1.0, float(norm[0, 0] / clip)))
             found.append((change * way / norm).sum(axis=1) / norm.mean())
@@ -239,11 +228,8 @@ class _Game:
         ]
         train = Ragged.from_parts([row.astype(np.int32) for row in rows])
         found = prepare(self._scenario, load=lambda _: replace(split, train=train))
-        if (
-            not isinstance(found.components.feed, PointwiseFeed)
-            or found.components.layout.n_users != 1
-            or not found.components.layout.users.stop
-        ):
+        feed, layout = found.components.feed, found.components.layout
+        if not isinstance(feed, PointwiseFeed) or layout.n_users != 1 or not layout.users.stop:
             raise ScenarioError(
                 f"model.name: {registry_name(found.components.model)} is not trained on single items with one user row "
                 "per node, which the canaries of an audit need; audit the noise with mf or gmf"
@@ -307,9 +293,8 @@ def _start(prepared: PreparedRun, users: I64, drawn: Mapping[int, I64]) -> F32:
 
 
 def _item_rows(prepared: PreparedRun, rows: Any) -> Any:
-    return rows[:, prepared.components.layout.items].reshape(
-        len(rows), prepared.components.layout.n_items, -1
-    )
+    layout = prepared.components.layout
+    return rows[:, layout.items].reshape(len(rows), layout.n_items, -1)
 
 
 def _moves(prepared: PreparedRun, start: F32, users: I64, update: int) -> F64:

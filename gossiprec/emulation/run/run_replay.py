@@ -187,11 +187,9 @@ def changed_surroundings(run: Run, again: Run) -> tuple[str, ...]:
     pairs.append(("data", old["data"]["fingerprint"], new["data"]["fingerprint"]))
     inputs = (old["inputs"], new["inputs"])
     if changed_inputs(*inputs):
-        digests = [{path: file["sha256"][:16] for path, file in part.items()} for part in inputs]
-        pairs += [
-            (path, *(part.get(path, "not read") for part in digests))
-            for path in sorted({*inputs[0], *inputs[1]})
-        ]
+        was, is_ = ({path: file["sha256"][:16] for path, file in part.items()} for part in inputs)
+        paths = sorted({*was, *is_})
+        pairs += [(path, was.get(path, "not read"), is_.get(path, "not read")) for path in paths]
     versions = (plugin_versions(manifest["plugins"]) for manifest in (old, new))
     for before, after in ((old["packages"], new["packages"]), versions):
         pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]

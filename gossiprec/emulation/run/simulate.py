@@ -20,12 +20,7 @@ from gossiprec.compute.shards import ShardLostError
 from gossiprec.data.split import data_identity
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
-from gossiprec.emulation.progress import (
-    ClockReadings,
-    Progress,
-    StopRequest,
-    read_clocks,
-)
+from gossiprec.emulation.progress import ClockReadings, Progress, StopRequest, read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.execution import (
     NoCheckpointError,
@@ -246,28 +241,23 @@ def start_run(
         )
         check_versions(prepared, path)
         shards.start(prepared)
-        view_size = prepared.components.protocol.view_size
+        components, split = prepared.components, prepared.components.split
+        view_size = components.protocol.view_size
         directory = RunDirectory.create(
             path,
-            scenario=prepared.components.scenario.resolved(),
+            scenario=components.scenario.resolved(),
             seed=scenario.seed,
             sizes={} if view_size is None else {"view_size": view_size},
             control_kinds=prepared.control_kinds,
             plugins=scenario_plugins(scenario),
-            data=data_identity(prepared.components.split),
+            data=data_identity(split),
             inputs=prepared.inputs,
             changes=changes,
             overwrite=overwrite,
         )
-        directory.write_names(prepared.components.split.user_names, prepared.components.split.item_names)
-        return (
-            yield from execute_run(
-                lambda: ActiveRun(prepared, directory, options, begin, stored),
-                directory,
-                options,
-                stop=stop,
-            )
-        )
+        directory.write_names(split.user_names, split.item_names)
+        make = functools.partial(ActiveRun, prepared, directory, options, begin, stored)
+        return (yield from execute_run(make, directory, options, stop=stop))
 
 
 def continue_run(
