@@ -36,7 +36,11 @@ class Threads(ShardGroup):
 
     def _run(self, number, lead):
         try:
-            run_follower(prepare(lead.components.scenario, load=lambda _: lead.components.split, shard=self.seat_of(number)))
+            run_follower(
+                prepare(
+                    lead.components.scenario, load=lambda _: lead.components.split, shard=self.seat_of(number)
+                )
+            )
         except BaseException as problem:
             self.fail(problem)
 

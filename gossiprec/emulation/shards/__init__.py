@@ -67,9 +67,7 @@ class ShardGroup(AbstractContextManager["ShardGroup"]):
     def start(self, prepared: PreparedRun) -> None:
         """Let the other shards prepare the run; it is already prepared here."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the other shards."""
 
 
@@ -81,11 +79,8 @@ Versions = Mapping[str, str]
 
 def local_versions(scenario: Scenario) -> Versions:
     """Return the versions that decide the numbers of a run in this process: code, plug-ins and libraries."""
-    return {
-        "gossiprec": scenario_code_version(scenario),
-        "python": platform.python_version(),
-        **package_versions(),
-    }
+    code, python = scenario_code_version(scenario), platform.python_version()
+    return {"gossiprec": code, "python": python, **package_versions()}
 
 
 def check_versions(own: Versions, theirs: Mapping[int, tuple[str, Versions]]) -> None:

@@ -33,15 +33,8 @@ if TYPE_CHECKING:
 
 BEGIN, ASK, ANSWER = "begin", "ask", "answer"
 """The topics of letters between the leading shard and another."""
-SIZES, INPUTS, OBSERVERS, NODES, STATE, ON, END = (
-    "sizes",
-    "inputs",
-    "observers",
-    "nodes",
-    "state",
-    "on",
-    "end",
-)
+SIZES, INPUTS, OBSERVERS, NODES, STATE = "sizes", "inputs", "observers", "nodes", "state"
+ON, END = "on", "end"
 """The requests of the leading shard at a report, and the letters that end them."""
 
 
@@ -68,14 +61,12 @@ class ShardStateService:
 
     def take_new_update_sizes(self) -> dict[str, I64]:
         """Return the sizes of updates trained since the last call, and the number of rewritten values of each."""
-        rows = {
-            name: [(*update, size) for update, size in sizes.items()] for name, sizes in self._sizes.items()
-        }
-        resized = self._resized
+        sizes, resized = self._sizes, self._resized
+        rows = {name: [(*update, size) for update, size in own.items()] for name, own in sizes.items()}
         rows["resized"] = [(message, 0, size) for message, size in resized.items()]
         resized.clear()
-        for sizes in self._sizes.values():
-            sizes.clear()
+        for own in sizes.values():
+            own.clear()
         return {name: np.array(entries, np.int64).reshape(-1, 3) for name, entries in rows.items()}
 
     def add_update_sizes(self, sizes: Mapping[str, I64]) -> None:
@@ -96,20 +87,19 @@ class ShardStateService:
 
     def observer_state(self) -> dict[str, Any]:
         """Return the state that a report needs: results of single observers, and counts of the run so far."""
+        used = {"processor_s": time.process_time(), "peak_rss_mib": peak_rss_mib()}
         return {
             "attacks": self._attacks(self.shard.number, whole=False),
             "inboxes": self._prepared.reduction.reducer.counters(),
             "plan": self.fingerprint,
-            "sent": vars(self.runner.sent)
-            | {"processor_s": time.process_time(), "peak_rss_mib": peak_rss_mib()},
+            "sent": {**vars(self.runner.sent), **used},
         }
 
     @property
     def fingerprint(self) -> list[int]:
         """The values that must be equal in every shard: each node's row, and its number of updates."""
-        return [
-            zlib.crc32(part.tobytes()) for part in (self._planner.current_rows, self._planner.update_counts)
-        ]
+        planner = self._planner
+        return [zlib.crc32(part.tobytes()) for part in (planner.current_rows, planner.update_counts)]
 
     def full_state(self, number: int | None = None) -> dict[str, Any]:
         """Return copies of the checkpoint state of this shard's nodes, or of another shard's that is known here."""
@@ -158,10 +148,8 @@ class ShardStateService:
     def _sizes(self) -> dict[str, dict[tuple[int, int], int]]:
         """The sizes and rewritten values of updates that are not logged yet, by node and number of its update."""
         sizes, encoder = self._prepared.executor.update_bytes, self._prepared.rewriting.encoder
-        return {
-            "updates": {} if sizes is None else sizes,
-            "rewritten": {} if encoder is None else encoder.numbers,
-        }
+        rewritten = {} if encoder is None else encoder.numbers
+        return {"updates": {} if sizes is None else sizes, "rewritten": rewritten}
 
     @property
     def _resized(self) -> dict[int, int]:
@@ -255,10 +243,8 @@ class ShardLeader(NoFollowers):
                     "results; use machines of the same kind, or set executor.name to auto"
                 )
             self._service.restore_observer_state(shard, report["attacks"])
-        self._prepared.reduction.reducer.elsewhere = {
-            name: sum(report["inboxes"][name] for report in self._reports)
-            for name in self._prepared.reduction.reducer.counters()
-        }
+        reducer, counts = self._prepared.reduction.reducer, [report["inboxes"] for report in self._reports]
+        reducer.elsewhere = {name: sum(each[name] for each in counts) for name in reducer.counters()}
         recommender = self._prepared.components.coordination.recommender
         if recommender is not None and overrides_method(recommender, "report"):
             self._bring(np.arange(self._prepared.components.split.n_users))
@@ -332,10 +318,8 @@ def run_follower(prepared: PreparedRun) -> None:
         NODES: service.own_rows_of_nodes,
         STATE: service.full_state,
     }
-    number = 0
-    for _ in prepared.schedule.play(
-        tape_runner.run_segment, after=begin["after"], replay_segment=tape_runner.replay_segment
-    ):
+    number, replay = 0, tape_runner.replay_segment
+    for _ in prepared.schedule.play(tape_runner.run_segment, after=begin["after"], replay_segment=replay):
         tape_runner.take_segments()
         while True:
             question, *about = shard.exchange.receive(0, (ASK, number))

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -178,14 +177,9 @@ def cluster_error(address: str) -> str:
     The check runs in a process that can be killed, because Ray itself may wait for ever.
     """
     program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
+    command = [sys.executable, "-c", program, address]
     try:
-        tried = subprocess.run(
-            [sys.executable, "-c", program, address],
-            capture_output=True,
-            text=True,
-            timeout=REACH_S,
-            check=False,
-        )
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=REACH_S, check=False)
     except subprocess.TimeoutExpired:
         return f"no answer within {REACH_S:.0f} s"
     if not tried.returncode:
@@ -291,9 +285,7 @@ class RayShardGroup(ShardGroup):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the actors, and Ray if it was started or joined for the run."""
         if self._exchange.links is not None:
             self._exchange.links.close()
@@ -310,17 +302,14 @@ class RayShardGroup(ShardGroup):
         threads = self._scenario.executor.thread_count()
         member = ray.remote(ShardActor).options(num_cpus=threads, max_concurrency=n + 4)
         # the mailbox actor runs on the machine of shard 0, so that letters are read from its own object store
-        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=False
-        )
+        node = ray.get_runtime_context().get_node_id()
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
         self._letterbox = ray.remote(LeaderMailbox).options(num_cpus=0, scheduling_strategy=here).remote()
         self._progress.phase(f"starting {n - 1} shards on Ray")
         self._members = {number: member.remote(number, self._secret) for number in range(1, n)}
         self._exchange.connect(self._members, self._letterbox)
-        resolved = self._scenario.resolved()
-        self._requested = [
-            member.describe_actor.remote(resolved, os.getcwd()) for member in self._members.values()
-        ]
+        about, members = (self._scenario.resolved(), os.getcwd()), self._members.values()
+        self._requested = [member.describe_actor.remote(*about) for member in members]
 
     def start(self, prepared: PreparedRun) -> None:
         """Check that the other shards are in place and run the same versions, and let them prepare the run.
@@ -340,24 +329,17 @@ class RayShardGroup(ShardGroup):
                 "executor.threads, or add machines"
             ) from error
         about = dict(zip(self._members, reports, strict=True))
-        check_versions(
-            local_versions(self._scenario), {k: (v["host"], v["versions"]) for k, v in about.items()}
-        )
+        theirs = {number: (found["host"], found["versions"]) for number, found in about.items()}
+        check_versions(local_versions(self._scenario), theirs)
         for number, report in about.items():
             self._progress.phase(f"shard {number} on {report['host']}, process {report['pid']}")
         self._link({number: report["address"] for number, report in about.items()})
         # the leader's scenario, which names the executor that `inner: auto` has become
-        resolved, letterbox, split = (
-            prepared.components.scenario.resolved(),
-            self._letterbox,
-            ray.put(prepared.components.split),
-        )
-        runs = {
-            member.follow.remote(resolved, split, self._members, letterbox): number
-            for number, member in self._members.items()
-        }
+        components, letterbox = prepared.components, self._letterbox
+        given = components.scenario.resolved(), ray.put(components.split), self._members, letterbox
+        runs = {member.follow.remote(*given): number for number, member in self._members.items()}
         jobs = ((_watch, (ray, runs, self._mailbox)), (_empty, (ray, letterbox, self._mailbox)))
-        self._threads = [threading.Thread(target=job, args=given, daemon=True) for job, given in jobs]
+        self._threads = [threading.Thread(target=job, args=parts, daemon=True) for job, parts in jobs]
         for thread in self._threads:
             thread.start()
 

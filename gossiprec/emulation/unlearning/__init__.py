@@ -268,20 +268,18 @@ class StoresUpdates(Unlearner):
 
     def check(self, prepared: PreparedRun) -> None:
         """Refuse runs without updates of single clients that are added up."""
-        rule = prepared.components.inboxes.receivers.get(prepared.components.protocol.n_users)
-        found, remedy = None, ""
-        if prepared.components.mode.title != "clients without a model":
-            found, remedy = (
-                prepared.components.mode.title,
-                "set protocol to {name: fedavg, client_model: none, ...}",
-            )
-        elif prepared.components.scenario.coordinator.sees != "updates":
-            found = f"coordinator.sees: {prepared.components.scenario.coordinator.sees}"
+        components, found, remedy = prepared.components, None, ""
+        rule = components.inboxes.receivers.get(components.protocol.n_users)
+        title, sees = components.mode.title, components.scenario.coordinator.sees
+        if title != "clients without a model":
+            found, remedy = title, "set protocol to {name: fedavg, client_model: none, ...}"
+        elif sees != "updates":
+            found = f"coordinator.sees: {sees}"
             remedy = "set it to updates, because single updates are revised"
         elif rule is None or not rule.rule.from_sums:
             found = f"the rule {rule.name if rule else None}"
             remedy = "set protocol.merge to samples, mean, sum or touched-mean"
-        elif prepared.components.coordination.server is not None:
+        elif components.coordination.server is not None:
             found = "a coordinator that changes what it aggregates (protocol.server, recommender)"
             remedy = "remove it"
         if found is not None:

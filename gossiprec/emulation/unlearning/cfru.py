@@ -66,12 +66,10 @@ class CFRU(StoresUpdates):
         """Carry the difference of the versions on by one round."""
         stored = self.store(answers, removed)
         begin = time.perf_counter()
-        with_all, without = (
-            stored.change(some) for some in (np.ones(len(stored.stays), np.bool_), stored.stays)
-        )
-        beta = 0.0
-        if stored.stays.any():
-            mass = float(stored.weights[stored.stays].sum())
+        stays, beta = stored.stays, 0.0
+        with_all, without = stored.change(np.ones(len(stays), np.bool_)), stored.change(stays)
+        if stays.any():
+            mass = float(stored.weights[stays].sum())
             one, whole = np.zeros(1, np.float32), np.array([mass])
             beta = float(stored.rule.reduce_sums(one, RoundSums(whole, mass, whole))[0])
         error = self._error if len(self._error) else np.zeros(len(without))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,13 +68,9 @@ class Judgement:
     def values(self) -> dict[str, float]:
         """Return the means over the other users, the attack's result and the cost, by name."""
         found, cost = self.differences, self.forgotten
-        means = {
-            name: nanmean(column)
-            for name, column in found.columns().items()
-            if not name.startswith("distance[")
-        }
+        columns = found.columns()
         return {
-            **means,
+            **{name: nanmean(columns[name]) for name in columns if not name.startswith("distance[")},
             f"recall@{found.k}": nanmean(found.recall),
             "membership_auc": self.membership_auc,
             **({} if self.epsilon is None else {"epsilon": self.epsilon}),
@@ -219,19 +214,12 @@ def _noting(methods: Mapping[str, Unlearner], removed: I64) -> OnAggregate | Non
 def _judge(found: Mapping[str, Forgotten], request: UnlearningRequest, k: int) -> Unlearned:
     exact = found[RETRAIN].models
     others = np.flatnonzero(exact.prepared.components.split.train.sizes)
-    attack = functools.partial(membership_auc, request=request, others=others)
-    return Unlearned(
-        request.removed,
-        {
-            name: Judgement(
-                compare_models(exact, one.models, others, k),
-                attack(one.models),
-                one,
-                spent_epsilon(one, request, others),
-            )
-            for name, one in found.items()
-        },
-    )
+    judged = {}
+    for name, one in found.items():
+        differences = compare_models(exact, one.models, others, k)
+        auc, epsilon = membership_auc(one.models, request, others), spent_epsilon(one, request, others)
+        judged[name] = Judgement(differences, auc, one, epsilon)
+    return Unlearned(request.removed, judged)
 
 
 def spent_epsilon(found: Forgotten, request: UnlearningRequest, others: I64) -> float | None:
@@ -246,9 +234,8 @@ def spent_epsilon(found: Forgotten, request: UnlearningRequest, others: I64) -> 
     epochs = (updates * noise.epochs)[nodes].astype(np.float64)
     if not len(nodes):
         return None
-    return float(
-        compute_epsilons(noise.multiplier[nodes], epochs, float(np.nanmin(noise.delta[nodes]))).max()
-    )
+    delta = float(np.nanmin(noise.delta[nodes]))
+    return float(compute_epsilons(noise.multiplier[nodes], epochs, delta).max())
 
 
 def membership_auc(models: FinalModels, request: UnlearningRequest, others: I64) -> float:
@@ -278,11 +265,9 @@ def membership_auc(models: FinalModels, request: UnlearningRequest, others: I64)
     is_member = membership_of(split.train, candidates)
     servers = np.arange(prepared.components.protocol.n_users, prepared.components.protocol.n_nodes)
     nodes, scorer = servers if len(servers) else others, Scorer(prepared.executor)
-    users = layout.user_index(request.removed)
-    aucs = []
-    for user, place, old in zip(
-        request.removed.tolist(), users.tolist(), request.models.rows(request.removed), strict=True
-    ):
+    removed, aucs = request.removed, []
+    places = layout.user_index(removed).tolist()
+    for user, place, old in zip(removed.tolist(), places, request.models.rows(removed), strict=True):
         begin, end = candidates.offsets[user : user + 2]
         own = slice(place * layout.user_width, (place + 1) * layout.user_width)
         for low in range(0, len(nodes), BLOCK):
@@ -291,8 +276,6 @@ def membership_auc(models: FinalModels, request: UnlearningRequest, others: I64)
             n, items = len(rows), candidates.values[begin:end]
             offsets = np.arange(n + 1, dtype=np.int64) * len(items)
             query = ScoreQuery(layout, rows, np.arange(n), np.full(n, place), offsets, np.tile(items, n))
-            aucs += [
-                area_under_curve(rank_groups(scores, is_member[begin:end]))
-                for scores in scorer.score(query).reshape(n, -1)
-            ]
+            found, truth = scorer.score(query).reshape(n, -1), is_member[begin:end]
+            aucs += [area_under_curve(rank_groups(scores, truth)) for scores in found]
     return nanmean(np.array(aucs))
