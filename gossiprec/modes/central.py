@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from gossiprec.scenario import Scenario
 
 
+PARTICIPANTS = ("policies", "attackers", "adversaries", "observers")
+"""Sections about the nodes of users, and about attackers."""
+
+
 @MODES.register("central")
 class CentralTraining(RunMode):
     """The mode in which a coordinator holds all users' data and trains the only model."""
@@ -31,16 +35,7 @@ class CentralTraining(RunMode):
     def check_scenario(self, scenario: Scenario) -> Iterator[Problem]:
         """Yield sections that concern messages, or nodes that train."""
         name = scenario.protocol.name
-        for section in (
-            "policies",
-            "attackers",
-            "adversaries",
-            "observers",
-            "coordinator",
-            "recommender",
-            "network",
-            "churn",
-        ):
+        for section in (*PARTICIPANTS, "coordinator", "recommender", "network", "churn"):
             value = getattr(scenario, section)
             if value and value != type(scenario).model_fields[section].get_default(call_default_factory=True):
                 yield (
@@ -48,12 +43,8 @@ class CentralTraining(RunMode):
                     f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
                     "messages are sent; remove the section, or choose another protocol",
                 )
-        allowed = {
-            "name": ("auto", "batched", "reference"),
-            "storage": ("float32",),
-            "device": ("auto", "cpu"),
-        }
-        for key, values in allowed.items():
+        names, devices = ("auto", "batched", "reference"), ("auto", "cpu")
+        for key, values in {"name": names, "storage": ("float32",), "device": devices}.items():
             found = getattr(scenario.executor, key)
             if found not in values:
                 yield (
@@ -100,9 +91,8 @@ class CentralTraining(RunMode):
             )
         arena = SingleModelStore(layout, moments=training.optimizer == "adam")
         arena.rows[0] = components.model.initial_row(layout, scenario.seed)
-        work = ExecutorContext(
-            components.model, layout, training, components.feed, arena, scenario.seed, outline.settings
-        )
+        model, feed, settings = components.model, components.feed, outline.settings
+        work = ExecutorContext(model, layout, training, feed, arena, scenario.seed, settings)
         scores = "batched" if scenario.executor.name == "auto" else scenario.executor.name
         return CentralExecutor(work, EXECUTORS[scores](work, "cpu"))
 

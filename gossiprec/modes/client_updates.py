@@ -149,10 +149,9 @@ class ClientUpdates(RunMode):
 
         if outgoing.layout.user_width:
             outgoing.add("protocol.client_model", WithholdUserRow(), nodes)
-        if scenario.executor.storage != "float32":
-            raise unsupported_with_updates(
-                f"executor.storage: found {scenario.executor.storage!r}; expected 'float32'"
-            )
+        storage = scenario.executor.storage
+        if storage != "float32":
+            raise unsupported_with_updates(f"executor.storage: found {storage!r}; expected 'float32'")
         if scenario.churn.model == "reset":
             raise unsupported_with_updates(
                 "churn.model: found 'reset'; expected 'kept', because a client has no model to lose"
@@ -208,13 +207,12 @@ def _make_store(components: RunComponents) -> UpdateStore:
         moments=components.training.optimizer == "adam",
         user_upload_width=components.user_upload_width,
     )
-    if components.coordination.hook is not None:
-        store.set_first_models(components.coordination.hook.start)
-        store.own_extras = components.coordination.hook.own_extras
-    if components.coordination.recommender is not None and overrides_method(
-        components.coordination.recommender, "personal_models"
-    ):
-        store.mixture = components.coordination.recommender.personal_models
+    hook, recommender = components.coordination.hook, components.coordination.recommender
+    if hook is not None:
+        store.set_first_models(hook.start)
+        store.own_extras = hook.own_extras
+    if recommender is not None and overrides_method(recommender, "personal_models"):
+        store.mixture = recommender.personal_models
     return store
 
 

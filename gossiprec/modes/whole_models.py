@@ -38,10 +38,8 @@ class WholeModels(RunMode):
         executor, settings = outline.scenario.executor, outline.settings
 
         def missing() -> str | None:
-            kind = EXECUTORS["fused"]
-            return kind.missing_feature(
-                outline.model, outline.training, executor.storage, settings, outline.layout
-            )
+            kind, model, layout = EXECUTORS["fused"], outline.model, outline.layout
+            return kind.missing_feature(model, outline.training, executor.storage, settings, layout)
 
         if executor.portable:
             require_kernels(missing())

@@ -45,9 +45,8 @@ from gossiprec.scenario.yaml_source import (
 
 C = TypeVar("C", bound=RegisteredChoice)
 
-_NO_CHOICE = RegisteredChoice(
-    name="none", options=NoOptions()
-)  # placeholder for a section that could not be built
+_NO_CHOICE = RegisteredChoice(name="none", options=NoOptions())
+"""Placeholder for a section that could not be built."""
 
 
 def load_scenario(
@@ -134,11 +133,8 @@ def _say_how_to_change_names(
     overrides: Sequence[Override], problems: Problems, source_map: SourceMap
 ) -> None:
     """Explain how to change a name by an override, if keys of the old choice remain in its section."""
-    unknown = {
-        path[0]
-        for path, text, _ in problems.with_origins(source_map)
-        if len(path) == 2 and "unknown key" in text
-    }
+    found = problems.with_origins(source_map)
+    unknown = {path[0] for path, text, _ in found if len(path) == 2 and "unknown key" in text}
     for override in overrides:
         if len(override.keys) == 2 and override.keys[1] == "name" and override.keys[0] in unknown:
             section = override.keys[0]
@@ -189,9 +185,8 @@ class _Builder:
         }
         if data.get("recommender") is not None:
             parts["recommender"] = self._choice(RegisteredChoice, data, ("recommender",), things.recommenders)
-        identity = self._valid(
-            ScenarioHeader, {k: data[k] for k in ScenarioHeader.model_fields if k in data}, ()
-        )
+        header = {key: data[key] for key in ScenarioHeader.model_fields if key in data}
+        identity = self._valid(ScenarioHeader, header, ())
         for key, section in FIXED.items():
             parts[key] = self._valid(section, data.get(key, {}), (key,))
         if identity is None or any(part is None for part in parts.values()):

@@ -100,15 +100,11 @@ class Problems:
         ScenarioError
         """
         located = sorted(self.with_origins(source_map), key=lambda problem: problem[2])
-        lines = [
-            (f"{origin}: {format_path(path)}{': ' if path else ''}", text) for path, text, origin in located
-        ]
-        explained = {
-            place for place, text in lines if not text.startswith(_NULL)
-        }  # what is unreadable became null
-        lines = [
-            (place, text) for place, text in lines if place not in explained or not text.startswith(_NULL)
-        ]
+        lines = [(f"{at}: {format_path(path)}{': ' if path else ''}", text) for path, text, at in located]
+        # what is unreadable became null
+        nulls = {(place, text) for place, text in lines if text.startswith(_NULL)}
+        explained = {place for place, text in lines if (place, text) not in nulls}
+        lines = [line for line in lines if line[0] not in explained or line not in nulls]
         shortened = list(dict.fromkeys(place + text for place, text in lines))
         if len(shortened) > MOST_SHOWN:
             shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} more problems"]
@@ -171,10 +167,8 @@ def add_validation_problems(
             if (key := format_path((*at, *path))) in REMOVED:
                 problems.add((*at, *path), REMOVED[key])
             elif entry["type"] == "extra_forbidden":
-                allowed = [
-                    *_keys_at(options, entry["loc"][:-1], raw),
-                    *(also_allowed if len(path) == 1 else ()),
-                ]
+                more = also_allowed if len(path) == 1 else ()
+                allowed = [*_keys_at(options, entry["loc"][:-1], raw), *more]
                 other = _keys_at(options, path[:-1], raw, narrow=False)  # of all branches of a union
                 problems.add((*at, *path), unknown_key_message(str(path[-1]), allowed, other))
             elif not _demand(entry):
@@ -229,13 +223,11 @@ def unknown_key_message(
 
 def reject_disguised_numbers(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:
     """Refuse a `true`, `yes` or `on` that became the number 1 between `raw` and `valid`, and a text such as 1_000."""
-    is_number = isinstance(valid, int | float) and not isinstance(valid, bool)
-    if (isinstance(raw, bool) and not isinstance(valid, bool)) or (
-        is_number and isinstance(raw, str) and "_" in raw
-    ):
-        problems.add(
-            at, f"found {format_value(raw)}, must be {_KIND.get(type(valid).__name__, 'something else')}"
-        )
+    is_bool = isinstance(valid, bool)
+    is_number = isinstance(valid, int | float) and not is_bool
+    if (isinstance(raw, bool) and not is_bool) or (is_number and isinstance(raw, str) and "_" in raw):
+        kind = _KIND.get(type(valid).__name__, "something else")
+        problems.add(at, f"found {format_value(raw)}, must be {kind}")
     elif isinstance(raw, dict):
         for key, value in raw.items():
             inner = valid.get(key) if isinstance(valid, Mapping) else getattr(valid, key, value)
@@ -248,9 +240,8 @@ def reject_disguised_numbers(raw: Any, valid: Any, at: KeyPath, problems: Proble
 def _key_path(entry: Any, raw: Any) -> KeyPath:
     """Return the keys in an error's location, without pydantic's names for the branches of unions."""
     loc = entry["loc"]
-    return tuple(
-        part for place, part in enumerate(loc) if _is_key(loc, place, raw) or _names_missing(entry, place)
-    )
+    own = (place for place in range(len(loc)) if _is_key(loc, place, raw) or _names_missing(entry, place))
+    return tuple(loc[place] for place in own)
 
 
 def _names_missing(entry: Any, place: int) -> bool:
@@ -277,9 +268,8 @@ def _likeliest_branches(entries: list[Any], raw: Any) -> list[Any]:
             loc = entry["loc"]
             if len(loc) > depth and not _is_key(loc, depth, raw) and not _names_missing(entry, depth):
                 unions[loc[:depth]][loc[depth]].append(entry)
-        dropped = [
-            entry for branches in unions.values() for entry in _unlikely(list(branches.values()), depth + 1)
-        ]
+        branches = (list(of_union.values()) for of_union in unions.values())
+        dropped = [entry for several in branches for entry in _unlikely(several, depth + 1)]
         entries = [entry for entry in entries if not any(entry is d for d in dropped)]
     return entries
 

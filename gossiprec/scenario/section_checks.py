@@ -349,16 +349,11 @@ def change_problems(scenario: Scenario, facts: ScenarioFacts | None = None) -> I
                 f"{(change.at // every + 1) * every} (evaluate.every, evaluate.also)",
             )
         for path in change.set:
+            found = f"found {path!r}, which"
             if scenario.training.optimizer == "sgd" and path != "training.learning_rate":
-                yield (
-                    (*at, "set"),
-                    f"found {path!r}, which has no effect with training.optimizer: sgd; remove it",
-                )
+                yield (*at, "set"), f"{found} has no effect with training.optimizer: sgd; remove it"
             if (change.at, path) in seen:
-                yield (
-                    (*at, "set"),
-                    f"found {path!r}, which another change sets at round {change.at}; remove one",
-                )
+                yield (*at, "set"), f"{found} another change sets at round {change.at}; remove one"
             seen.add((change.at, path))
 
 
@@ -392,10 +387,8 @@ def check_train_loss(scenario: Scenario, mode: Any) -> None:
     """
     if scenario.evaluate.train_loss and (not mode.has_user_models or scenario.executor.name == "ray"):
         found = "an executor of shards" if mode.has_user_models else mode.title
-        message = (
-            f"found true with {found}; expected models of single users in one process; remove train_loss"
-        )
-        _raise_all(scenario, [(("evaluate", "train_loss"), message)])
+        expected = "models of single users in one process; remove train_loss"
+        _raise_all(scenario, [(("evaluate", "train_loss"), f"found true with {found}; expected {expected}")])
 
 
 CHECKS: tuple[Callable[[Scenario, ScenarioFacts], Iterator[Problem]], ...] = (

@@ -300,9 +300,8 @@ class StopOptions(Options):
         return measure
 
 
-CHANGEABLE = {
-    f"training.{name}": name for name in ("learning_rate", "betas", "eps", "local_epochs", "negatives")
-}
+_OF_TRAINING = ("learning_rate", "betas", "eps", "local_epochs", "negatives")
+CHANGEABLE = {f"training.{name}": name for name in _OF_TRAINING}
 """The options of training that a run can change, by path."""
 
 
