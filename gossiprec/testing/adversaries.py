@@ -171,9 +171,8 @@ class PoisonerCase(PluginCase):
 
     def made(self) -> Poisoner:
         """Return a new poisoner."""
-        empty_feed = self.model.make_feed(self.split.training_data(for_feed=True)).restricted_to(
-            np.zeros(0, np.int64)
-        )
+        feed = self.model.make_feed(self.split.training_data(for_feed=True))
+        empty_feed = feed.restricted_to(np.zeros(0, np.int64))
         targets = np.array(TARGETS if self.kind.targeted else [], np.int32)
         context = poisoner_context(self.model, self.layout, empty_feed, NEGATIVES, targets)
         chosen = self.kind.Options.model_validate(self.options)
@@ -262,9 +261,5 @@ def threads_change_nothing(run_case: PoisonerCase) -> None:
     """Be accepted by some run, and give it the same finite models for any number of threads."""
     targets = {"targets": TARGETS} if run_case.kind.targeted else {}
     attackers = [{"name": run_case.name, "number": 2, **targets, **run_case.options}]
-    check_threads(
-        {
-            name: {**run_case.run, "protocol": protocol, "attackers": attackers}
-            for name, protocol in RUNS.items()
-        }
-    )
+    run = {**run_case.run, "attackers": attackers}
+    check_threads({name: {**run, "protocol": protocol} for name, protocol in RUNS.items()})

@@ -244,9 +244,8 @@ def _check_accomplice(
 
 def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
     """Raise if the results at a report depend on earlier reports."""
-    often = _outcome(
-        {**run, "evaluate": {**run["evaluate"], "also": [1, 3]}}, AccessMonitor(blind=False)
-    ).by_report()
+    denser = {**run, "evaluate": {**run["evaluate"], "also": [1, 3]}}
+    often = _outcome(denser, AccessMonitor(blind=False)).by_report()
     seldom = seen.by_report()
     assert len(often) > len(seldom)
     for time, found in seldom.items():
@@ -326,18 +325,16 @@ def check_ties(
                     found += _check_tied_run(run, overlap, f"the attack {name} ({run_name}, {executor})")
                 except ScenarioError as error:
                     refused.append(f"{run_name}, {executor}: {error}")
-    assert found, "\n".join(
-        [f"the attack {name} ranked no user in any run, so nothing was checked", *refused]
-    )
+    nothing = f"the attack {name} ranked no user in any run, so nothing was checked"
+    assert found, "\n".join([nothing, *refused])
 
 
 def _check_tied_run(sections: Mapping[str, Any], overlap: bool, about: str) -> int:
     """Play a tied run; return the number of adversaries checked."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "sets.csv")
-        path.write_text(
-            "user,item\n" + "".join(f"u{user:02d},i{item:03d}\n" for user, item in _pairs(overlap))
-        )
+        lines = (f"u{user:02d},i{item:03d}\n" for user, item in _pairs(overlap))
+        path.write_text("user,item\n" + "".join(lines))
         split = {"name": "leave_last_k", "test": 1, "validation": 2}
         dataset = {"name": "file", "path": str(path), "split": split}
         run = simulate(tiny_scenario(**sections, dataset=dataset), out=Path(folder, "run"))
@@ -375,8 +372,5 @@ def _count_checked(run: Run, about: str, *, ranked_equally: bool) -> int:
 
 def _pairs(overlap: bool) -> list[tuple[int, int]]:
     """Return pairs of users and items: disjoint sets of items, or groups of users by id with mostly shared items."""
-    if not overlap:
-        return [(user, N_OWN * user + item) for user in range(N_USERS) for item in range(N_OWN)]
-    return [
-        (user, 30 * (user // 4) + 2 * (user % 4) + item) for user in range(N_USERS) for item in range(N_OWN)
-    ]
+    firsts = [30 * (user // 4) + 2 * (user % 4) if overlap else N_OWN * user for user in range(N_USERS)]
+    return [(user, first + item) for user, first in enumerate(firsts) for item in range(N_OWN)]

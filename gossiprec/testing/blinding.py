@@ -132,9 +132,8 @@ class BlindedAttack(RecordedAttack):
             return
         about = (self._layout, self._hides)
         group, message = pool_deliveries.pool[mine] - self._first_pool, pool_deliveries.message[mine]
-        true = Observations(
-            GroupDeliveries(rows, group, pool_deliveries.row[mine]), *about, self._true, message
-        )
+        delivered = GroupDeliveries(rows, group, pool_deliveries.row[mine])
+        true = Observations(delivered, *about, self._true, message)
         raw = GroupDeliveries(*self._amid_garbage(rows, true, group))
         self.timed_call(self.attack.observe, Observations(raw, *about, self._shown, message))
 
@@ -178,10 +177,7 @@ class AccessMonitor:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Intercept all that runs give to their attacks until the body ends."""
-        with (
-            patch.object(attacks, "AttackContext", self._context),
-            patch.object(attacks, "AttackHook", self._metered),
-        ):
+        with patch.multiple(attacks, AttackContext=self._context, AttackHook=self._metered):
             yield
 
     def _context(self, **parts: Any) -> AttackContext:
@@ -190,11 +186,10 @@ class AccessMonitor:
             return context
         feed_of_nodes, models_of_nodes = context.feed_of_nodes, context.models_of_nodes
         met = context.deliveries
+        copied = {name: getattr(met, name).copy() for name in ("sender", "receiver", "time")}
         return replace(
             context,
-            deliveries=replace(
-                met, sender=met.sender.copy(), receiver=met.receiver.copy(), time=met.time.copy()
-            ),
+            deliveries=replace(met, **copied),
             feed_of_nodes=lambda nodes: self._feed_of_nodes(nodes, feed_of_nodes(nodes), context),
             models_of_nodes=lambda nodes: self._models_of_nodes(nodes, models_of_nodes),
         )
@@ -256,15 +251,10 @@ def _shuffled(split: Split, kept: set[int]) -> Split:
     check_ins = split.check_ins
     if check_ins is not None:
         check_ins = CheckIns(check_ins.coordinates, _moved(check_ins.train, order), check_ins.test)
-    sequences = split.sequences and _picked(split.sequences, order)
+    train, sequences = _picked(split.train, order), split.sequences and _picked(split.sequences, order)
     attributes = split.user_features and split.user_features.take(order)
-    return replace(
-        split,
-        train=_picked(split.train, order),
-        check_ins=check_ins,
-        sequences=sequences,
-        user_features=attributes,
-    )
+    moved = replace(split, train=train, check_ins=check_ins, sequences=sequences)
+    return replace(moved, user_features=attributes)
 
 
 def _picked(sets: Ragged, order: I64) -> Ragged:
@@ -275,9 +265,8 @@ def _picked(sets: Ragged, order: I64) -> Ragged:
 def _moved(moves: Transitions, order: I64) -> Transitions:
     """Return the moves of users in another order: user u has the moves of ``order[u]``."""
     previous, gaps = (moves.items.with_values(part) for part in (moves.previous, moves.gap_minutes))
-    return Transitions(
-        _picked(moves.items, order), _picked(previous, order).values, _picked(gaps, order).values
-    )
+    items, befores, minutes = (_picked(sets, order) for sets in (moves.items, previous, gaps))
+    return Transitions(items, befores.values, minutes.values)
 
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type, types.ModuleType, np.generic, np.dtype)

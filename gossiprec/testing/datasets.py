@@ -163,9 +163,8 @@ def columns_are_of_one_length(make: Make) -> None:
     """Return one user and one item per interaction, and one rating and one time if there are any."""
     data = make().load(SEED)
     for name, column in _columns(data).items():
-        assert column.dtype == COLUMNS[name], (
-            f"Found {name} in {column.dtype}, must be {np.dtype(COLUMNS[name])}."
-        )
+        due = np.dtype(COLUMNS[name])
+        assert column.dtype == due, f"Found {name} in {column.dtype}, must be {due}."
         assert column.shape == (len(data.users),), f"Found {name} of shape {column.shape}."
 
 

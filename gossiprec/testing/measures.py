@@ -123,9 +123,8 @@ def values_are_shares(case: MeasureCase) -> None:
             assert values.ndim == 1, f"Found shape {values.shape}."
             known = values[~np.isnan(values)]
             assert len(known), f"All are NaN at k = {k}."
-            assert ((known >= 0) & (known <= 1)).all(), (
-                f"Found {known.min():g} to {known.max():g} at k = {k}."
-            )
+            low, high = known.min(), known.max()
+            assert 0 <= low <= high <= 1, f"Found {low:g} to {high:g} at k = {k}."
 
 
 def users_have_values_of_their_own(case: MeasureCase) -> None:
@@ -144,9 +143,8 @@ def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
         }
         for k in LENGTHS:
             one, other = (_mean(case.values(some, k)) for some in (seen, type(seen)(**turned)))
-            assert np.isclose(one, other, rtol=1e-6, atol=1e-12), (
-                f"Found {one:g}, and {other:g} in another order."
-            )
+            is_close = np.isclose(one, other, rtol=1e-6, atol=1e-12)
+            assert is_close, f"Found {one:g}, and {other:g} in another order."
 
 
 def lower_ranks_do_not_matter(case: MeasureCase) -> None:

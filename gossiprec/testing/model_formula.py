@@ -113,18 +113,15 @@ def a_score_depends_on_its_query_only(case: ModelCase) -> None:
 
 def scoring_all_items_equals_scoring_one(case: ModelCase) -> None:
     """Return equal scores by ``score_all_items``, unless it is None, as item by item, for any user and repeatedly."""
-    p, before = (
-        case.parameters(case.row),
-        {name: part.clone() for name, part in case.parameters(case.row).items()},
-    )
+    p = case.parameters(case.row)
+    before = {name: part.clone() for name, part in p.items()}
     score_all = case.model.score_all_items(p)
     if score_all is None:
         return
     query = {"items": torch.arange(case.layout.n_items)}
     for user in (case.user, torch.zeros_like(case.user), case.user):
-        torch.testing.assert_close(
-            score_all(user), case.model.score(p, {**query, "user": user}), rtol=1e-9, atol=1e-9
-        )
+        expected = case.model.score(p, {**query, "user": user})
+        torch.testing.assert_close(score_all(user), expected, rtol=1e-9, atol=1e-9)
     assert all(torch.equal(p[name], part) for name, part in before.items()), "It changes its parameters."
 
 
@@ -136,9 +133,8 @@ def a_model_of_few_items_scores_equally(case: ModelCase) -> None:
     unknown = int(kept[0] < 0)
     kept, numbers = kept[unknown:].numpy(), numbers - unknown
     small = replace(case.layout, n_items=len(kept), n_users=1)
-    vector = torch.from_numpy(
-        case.layout.extract_submodel(case.row.numpy(), kept, NODE)[: small.size]
-    ).double()
+    numbers_of = case.layout.extract_submodel(case.row.numpy(), kept, NODE)
+    vector = torch.from_numpy(numbers_of[: small.size]).double()
     vector[small.private] = case.row[case.layout.private]
     p = small.blocks_by_name(table_views(small, vector))
     p |= {name: part[kept] for name, part in case.constants.items()}
@@ -179,11 +175,9 @@ def its_analytic_gradient_is_that_of_autograd(case: ModelCase) -> None:
     for n in (len(case.batch["items"]), 1):
         batch = _some(case.batch, slice(0, n))
         place, labels = batch["items"], batch["labels"]
-        samples, positives = (
-            np.bincount(place, of, layout.n_items).astype(np.float32)
-            / np.float32(1 if gradient.summed else n)
-            for of in (torch.ones_like(labels), labels)
-        )
+        sums = (np.bincount(place, of, layout.n_items) for of in (torch.ones_like(labels), labels))
+        divisor = np.float32(1 if gradient.summed else n)
+        samples, positives = (each.astype(np.float32) / divisor for each in sums)
         slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
         gradient.fill(core, items, slopes, item_slopes, samples, positives, gradient.shape, room)
         found = np.full_like(row, np.nan)
@@ -198,9 +192,8 @@ def draws_have_an_entry_for_each_sample(case: ModelCase) -> None:
     """Draw equal columns for equal generators, an entry per sample, with which the loss is finite."""
     samples = {name: column.numpy() for name, column in case.batch.items() if name != "weights"}
     first, again = (case.model.draws(samples, np.random.default_rng(SEED)) for _ in range(2))
-    assert not first.keys() & {*samples, "user", "weights"}, (
-        f"Found {sorted(first)}, which a batch has already."
-    )
+    known = first.keys() & {*samples, "user", "weights"}
+    assert not known, f"Found {sorted(first)}, which a batch has already."
     for name, column in first.items():
         assert column.tobytes() == again[name].tobytes(), f"The same generator gives other {name}."
         assert len(column) == len(samples["items"]), f"Found {len(column)} entries of {name}."
@@ -211,10 +204,9 @@ def draws_have_an_entry_for_each_sample(case: ModelCase) -> None:
 
 def padding_does_not_count(case: ModelCase) -> None:
     """Have the same loss and gradient with samples of weight 0 behind the others."""
-    padded = {
-        name: torch.cat([column, torch.zeros(3, *column.shape[1:], dtype=column.dtype)])
-        for name, column in case.batch.items()
-    }
+    batch = case.batch
+    padding = {name: column.new_zeros(3, *column.shape[1:]) for name, column in batch.items()}
+    padded = {name: torch.cat([column, padding[name]]) for name, column in batch.items()}
     for job in (case.loss, grad(case.loss)):
         _assert_close(job(case.row, padded), job(case.row, case.batch))
 
@@ -295,9 +287,8 @@ def initial_rows_depend_on_the_seed(case: ModelCase) -> None:
     rows = _rows(case)
     assert rows.tobytes() == _rows(case).tobytes(), "Two calls gave different rows."
     assert np.isfinite(rows).all(), "Found rows that are not finite."
-    assert not rows.any() or rows.tobytes() != _rows(case, seed=SEED + 1).tobytes(), (
-        "Another seed gave the same."
-    )
+    other = _rows(case, seed=SEED + 1)
+    assert not rows.any() or rows.tobytes() != other.tobytes(), "Another seed gave the same."
 
 
 def items_and_shared_weights_are_common(case: ModelCase) -> None:
@@ -362,7 +353,5 @@ def _analytic_gradient(
 def _loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
     """Return the loss of pairs at a client."""
     batch = {**batch, "user": case.user, "weights": torch.ones(len(batch["items"]))}
-    p = case.parameters(row)
-    return case.model.loss(
-        case.model.encode_client(p, batch) if isinstance(case.model, GraphModel) else p, batch
-    )
+    p, model = case.parameters(row), case.model
+    return model.loss(model.encode_client(p, batch) if isinstance(model, GraphModel) else p, batch)

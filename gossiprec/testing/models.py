@@ -64,9 +64,8 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
     attributes = attribute_tables(needed=model_class.needs_features)
     with registered_as(MODELS, model_class) as name, attributes as tables_of_data:
         protocol = CENTRAL if model_class.needs_graph else GOSSIP
-        run = tiny_scenario(
-            model={"name": name, **(options or {})}, protocol=protocol, dataset={**CITY, **tables_of_data}
-        )
+        section, data_section = {"name": name, **(options or {})}, {**CITY, **tables_of_data}
+        run = tiny_scenario(model=section, protocol=protocol, dataset=data_section)
         chosen = load_scenario(run)
         data = load_data(chosen)
         model = _fitted(model_class(chosen.model.options), data, about)
@@ -91,9 +90,8 @@ def _fitted(model: Model, data: Split, about: str) -> Model:
         fitted = model.bind_to_data(known)
         found = (fitted, fitted.make_feed(data.training_data(for_feed=True)))
     except AttributeError as error:
-        raise AssertionError(
-            f"{about}: bind_to_data and make_feed are given training data only: {error}"
-        ) from error
+        message = f"{about}: bind_to_data and make_feed are given training data only: {error}"
+        raise AssertionError(message) from error
     for way, thing in reachable(found, "(model, feed)"):
         for name in ("validation", "test"):
             kept = getattr(data, name).values
@@ -190,17 +188,14 @@ def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
         distance = np.linalg.norm(current_models(found) - models) / moved
         assert distance < SAME, f"{name}: models end {distance:.2g} of their movement off the reference's."
         for one, other in zip(scores, _scores(found), strict=True):
-            np.testing.assert_allclose(
-                other, one, rtol=SCORES, atol=SCORES, err_msg=f"{name}: observers' scores differ"
-            )
+            message = f"{name}: observers' scores differ"
+            np.testing.assert_allclose(other, one, rtol=SCORES, atol=SCORES, err_msg=message)
 
 
 def _lacks(prepared: PreparedRun, name: str) -> str | None:
     work = prepared.executor.work
-    storage = work.arena.rows.dtype.name
-    return EXECUTORS[name].missing_feature(
-        work.model, work.training, storage, work.node_settings, work.layout
-    )
+    storage, settings = work.arena.rows.dtype.name, work.node_settings
+    return EXECUTORS[name].missing_feature(work.model, work.training, storage, settings, work.layout)
 
 
 def _scores(prepared: PreparedRun) -> list[F32]:
@@ -218,19 +213,17 @@ def a_coordinator_trains_it(central_run: Mapping[str, Any]) -> None:
 
 def executors_score_equally(central_run: Mapping[str, Any]) -> None:
     """Get the same scores, for all users, from every executor that supports a coordinator's run."""
-    plain, batched = (
-        _central_scores(run_to_end(central_run, name=name)[0]) for name in ("reference", "batched")
-    )
+    runs = (run_to_end(central_run, name=name)[0] for name in ("reference", "batched"))
+    plain, batched = map(_central_scores, runs)
     np.testing.assert_allclose(batched, plain, rtol=1e-4, atol=1e-5)
 
 
 def _central_scores(prepared: PreparedRun) -> F64:
     users = np.arange(prepared.components.split.n_users)
-    models = prepared.executor.store.scoring_view(prepared.planner.current_rows, users)
-    contexts = prepared.executor.work.feed.next_contexts(prepared.components.split)
-    return prepared.executor.score_all(replace(models, contexts=contexts), prepared.threads).astype(
-        np.float64
-    )
+    executor = prepared.executor
+    models = executor.store.scoring_view(prepared.planner.current_rows, users)
+    contexts = executor.work.feed.next_contexts(prepared.components.split)
+    return executor.score_all(replace(models, contexts=contexts), prepared.threads).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -279,23 +272,19 @@ class GraphModelCase:
 
 def encoding_keeps_shapes_and_inputs(graph_case: GraphModelCase) -> None:
     """Encode to finite rows of the same shapes, and do not change the input."""
-    before = {name: part.clone() for name, part in graph_case.p.items()}
-    for found, name in zip(
-        graph_case.encoded(graph_case.graph, graph_case.p), ("users", "items"), strict=True
-    ):
+    p = graph_case.p
+    before = {name: part.clone() for name, part in p.items()}
+    for found, name in zip(graph_case.encoded(graph_case.graph, p), ("users", "items"), strict=True):
         assert found.shape == before[name].shape, f"Found {name} of shape {tuple(found.shape)}."
         assert found.isfinite().all(), f"Found {name} that are not finite."
-    assert all(torch.equal(graph_case.p[name], part) for name, part in before.items()), (
-        "It changes its input."
-    )
+    assert all(torch.equal(p[name], part) for name, part in before.items()), "It changes its input."
 
 
 def encoding_depends_on_the_graph(graph_case: GraphModelCase) -> None:
     """Encode differently without some edges, and to finite rows without any."""
     users, _ = graph_case.encoded(graph_case.graph, graph_case.p)
-    less, _ = graph_case.encoded(
-        graph_case.graph.drop_random_edges(0.5, np.random.default_rng(0)), graph_case.p
-    )
+    halved = graph_case.graph.drop_random_edges(0.5, np.random.default_rng(0))
+    less, _ = graph_case.encoded(halved, graph_case.p)
     assert not torch.equal(users, less), "Half of the edges change nothing."
     none = np.zeros(0, np.int64)
     isolated = graph_case.encoded(replace(graph_case.graph, users=none, items=none), graph_case.p)

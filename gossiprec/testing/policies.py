@@ -132,13 +132,10 @@ def the_declared_size_is_that_of_the_message(case: PolicyCase) -> None:
     outgoing.add(case.name, transform, np.array(NODES))
     _, after = next(_encoded(case, transform))
     due = BYTES * sum(part.size for part in after.parts) + transform.extra_bytes
-    assert (outgoing.message_bytes[NODES] == due).all(), (
-        f"Found {outgoing.message_bytes[NODES[0]]}, must be {due}."
-    )
+    found = outgoing.message_bytes
+    assert (found[NODES] == due).all(), f"Found {found[NODES[0]]}, must be {due}."
     others = np.setdiff1d(np.arange(N_NODES), NODES)
-    assert (outgoing.message_bytes[others] == whole[others]).all(), (
-        "Messages of other nodes have another size."
-    )
+    assert (found[others] == whole[others]).all(), "Messages of other nodes have another size."
 
 
 def its_flags_describe_its_messages(case: PolicyCase) -> None:
@@ -148,10 +145,8 @@ def its_flags_describe_its_messages(case: PolicyCase) -> None:
         assert after.sent is None or transform.is_partial, "Numbers are not sent, but is_partial is False."
         changed = after.size_bytes != before.size_bytes
         assert transform.resizes or not changed, "The size of a message changes, but resizes is False."
-        most = transform.planned_size(MessageSize(len(before.flat))).bytes
-        assert after.size_bytes <= most or not transform.resizes, (
-            f"Found {after.size_bytes} bytes, planned_size is {most}."
-        )
+        most, size = transform.planned_size(MessageSize(len(before.flat))).bytes, after.size_bytes
+        assert size <= most or not transform.resizes, f"Found {size} bytes, planned_size is {most}."
 
 
 def a_message_depends_on_node_and_push_only(case: PolicyCase) -> None:
@@ -240,9 +235,8 @@ def _grows(spent: list[PrivacySpent | None]) -> None:
     assert len(known) in (0, len(spent)), "It reports the privacy spent at some times only."
     for entry in known:
         assert entry.nodes.tolist() == NODES, f"Found nodes {entry.nodes.tolist()}."
-        assert np.shape(entry.epsilon) == np.shape(entry.noise_multiplier) == (len(NODES),), (
-            "Found another shape."
-        )
+        shapes = np.shape(entry.epsilon), np.shape(entry.noise_multiplier)
+        assert shapes[0] == shapes[1] == (len(NODES),), "Found another shape."
     for before, after in pairwise(known):
         assert (after.epsilon >= before.epsilon).all(), f"Found {before.epsilon}, later {after.epsilon}."
     assert not known or (known[0].epsilon >= 0).all(), f"Found {known[0].epsilon}."

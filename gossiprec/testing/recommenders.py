@@ -91,15 +91,13 @@ class _Checked:
         """Return the coordinator's part, a version for it, its context, and the width of the users' uploads."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
-        options = self.recommender.Options.model_validate(
-            {key: value for key, value in self.section.items() if key != "name"}
-        )
+        plain = {key: value for key, value in self.section.items() if key != "name"}
+        options = self.recommender.Options.model_validate(plain)
         made = self.recommender(options, model, negatives=4, learning_rate=0.01)
         split = load_data(load_scenario(tiny_scenario()))
         contribution = made.initial_contribution(split.training_data(), 5)
-        known = CoordinatorContext(
-            model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution
-        )
+        popularity = np.arange(30, dtype=np.int64)[::-1]
+        known = CoordinatorContext(model, layout, popularity, 2, 5, split.n_users, contribution)
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
         return made.coordinator_hook(known), version.astype(np.float32), known, made.user_upload_width(layout)
 
@@ -133,9 +131,8 @@ def check_recommender(
 
 def executors_agree(checked: _Checked) -> None:
     """Train equally one client after the other, many at once, and by the analytic term, if any."""
-    plain = {
-        name: checked.run(training=PLAIN, executor={"name": name, "threads": 1}) for name in checked.executors
-    }
+    executors = [{"name": name, "threads": 1} for name in checked.executors]
+    plain = {each["name"]: checked.run(training=PLAIN, executor=each) for each in executors}
     for runs in (checked.trained, plain):  # Adam is invariant to the factor of a row's gradients
         one, *others = runs.values()
         expected = _version(one)
@@ -206,13 +203,11 @@ def the_coordinators_state_is_complete(checked: _Checked) -> None:
     second.restore(first.state())
     for number in range(3, 6):
         answers = _answers(version, number, known, user_upload_width)
-        (expected, due), (found, extras) = (
-            part.step(version, answers, _round(number, known)) for part in (whole, second)
-        )
+        expected, due = whole.step(version, answers, _round(number, known))
+        found, extras = second.step(version, answers, _round(number, known))
         np.testing.assert_array_equal(found, expected)
-        assert {name: extra.tobytes() for name, extra in extras.items()} == {
-            name: extra.tobytes() for name, extra in due.items()
-        }
+        bytes_of = [{name: extra.tobytes() for name, extra in each.items()} for each in (extras, due)]
+        assert bytes_of[0] == bytes_of[1]
         version = expected
 
 
@@ -240,9 +235,8 @@ def clients_change_none_of_their_inputs(checked: _Checked) -> None:
         client = replace(some[-1], user_upload=None if uploads is None else uploads[-1])
         changed = recommender.transform_samples(drawn, client, np.random.default_rng(4))
         assert changed.keys() == drawn.keys()
-        return [
-            column.tobytes() for column in (*changed.values(), *([] if uploads is None else [uploads[-1]]))
-        ]
+        last = [] if uploads is None else [uploads[-1]]
+        return [column.tobytes() for column in (*changed.values(), *last)]
 
     assert played(clients) == played(clients) == played(clients[-1:])
     assert [client.own.tobytes() + client.version.tobytes() for client in clients] == held
@@ -274,11 +268,8 @@ def _answers(version: F32, number: int, context: CoordinatorContext, user_upload
     """Return the answers of a round: none, or the uploads of some clients with unchanged models."""
     draw, layout = np.random.default_rng(number), context.layout
     n = context.n_clients // 2 if user_upload_width and number else 0
-    nothing = ModelDelta(
-        np.zeros(0, np.int32),
-        np.zeros((0, layout.item_width), np.float32),
-        np.zeros(layout.n_shared, np.float32),
-    )
+    rows, shared = np.zeros((0, layout.item_width), np.float32), np.zeros(layout.n_shared, np.float32)
+    nothing = ModelDelta(np.zeros(0, np.int32), rows, shared)
     inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), deltas=[nothing] * n)
     users = draw.normal(0, 1, (n, user_upload_width)).astype(np.float32) if n else None
     return ClientAnswers(draw.permutation(context.n_clients)[:n], inbox, users)
@@ -307,10 +298,8 @@ def check_unlearner(unlearner: type[Unlearner], **options: Any) -> None:
     AssertionError
         If a claim does not hold; the message lists all of them.
     """
-    runs = {
-        name: tiny_scenario(protocol=protocol, observers=[])
-        for name, protocol in {"gossip": GOSSIP, "federated": FEDERATED, "updates": UPDATES}.items()
-    }
+    protocols = {"gossip": GOSSIP, "federated": FEDERATED, "updates": UPDATES}
+    runs = {name: tiny_scenario(protocol=protocols[name], observers=[]) for name in protocols}
     with TemporaryDirectory() as folder, registered_as(UNLEARNERS, unlearner) as name:
 
         def play(run: str, scenario: Mapping[str, Any]) -> None:

@@ -23,13 +23,7 @@ from gossiprec.rules.aggregators import AGGREGATORS, Aggregator, Inbox, ModelDel
 from gossiprec.rules.servers import SERVERS, ClientAnswers, Downlink, RoundContext, Server
 from gossiprec.rules.similarities import Similarity
 from gossiprec.testing.blinding import refuse_reach_in_runs
-from gossiprec.testing.tiny_runs import (
-    FEDERATED,
-    UPDATES,
-    check_claims,
-    registered_as,
-    tiny_scenario,
-)
+from gossiprec.testing.tiny_runs import FEDERATED, UPDATES, check_claims, registered_as, tiny_scenario
 
 Make = Callable[[], Aggregator]
 MakeServer = Callable[[], Server]
@@ -333,21 +327,18 @@ def _played(
 
 def it_pushes_what_it_announces(make_server: MakeServer) -> None:
     """Push n_versions finite versions in float32 and extras of extra_bytes, and select existing versions."""
-    due = (make_server().n_versions, WIDTH)
+    due, due_bytes = (make_server().n_versions, WIDTH), make_server().extra_bytes
     for number, downlink in enumerate(_played(make_server(), [None, 1.0, None, 2.0])):
         versions, chosen = downlink.versions, downlink.version_of
         assert versions.shape == due, f"Found versions of shape {versions.shape} for {due} in round {number}."
         assert versions.dtype == np.float32, f"Found versions in {versions.dtype}."
         assert np.isfinite(versions).all(), f"Found {versions} in round {number}."
         size = sum(extra.nbytes for extra in downlink.extras.values())
-        assert size == make_server().extra_bytes, (
-            f"Found extras of {size} bytes for {make_server().extra_bytes}."
-        )
+        assert size == due_bytes, f"Found extras of {size} bytes for {due_bytes}."
         if chosen is not None:
             assert np.shape(chosen) == (N_CLIENTS,), f"Found version_of in shape {np.shape(chosen)}."
-            assert np.isin(chosen, np.arange(due[0])).all(), (
-                f"Found version_of {chosen} for {due[0]} versions."
-            )
+            exist = np.isin(chosen, np.arange(due[0]))
+            assert exist.all(), f"Found version_of {chosen} for {due[0]} versions."
 
 
 def without_answers_nothing_moves(make_server: MakeServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -239,9 +240,8 @@ class ShuffledPlanRunner:
         entries = range(*program.merge_offsets[t : t + 2])
         if node in self._inboxes:
             inbox = [k for k in entries if program.merge_keep[k] < 0]
-            value = reduce_inbox(
-                value, [(self.rows[program.merge_row[k]], program.merge_weight[k]) for k in inbox]
-            )
+            models = [(self.rows[program.merge_row[k]], program.merge_weight[k]) for k in inbox]
+            value = reduce_inbox(value, models)
         if len(program.push) and program.push[t] >= 0:
             base = self.rows[program.base[t]] if program.base[t] >= 0 else None
             value = encode_push(node, program.push[t], value, base)
@@ -256,19 +256,14 @@ class ShuffledPlanRunner:
         self.rows[program.target[t]] = value
 
     def _deliver_to_pool(self, pool_deliveries: PoolDeliveries, k: int) -> None:
-        row = self.rows[pool_deliveries.row[k]]
-        self.seen.append(
-            (pool_deliveries.pool[k], pool_deliveries.victim[k], pool_deliveries.message[k], *row)
-        )
+        row, of = self.rows[pool_deliveries.row[k]], pool_deliveries
+        self.seen.append((of.pool[k], of.victim[k], of.message[k], *row))
 
 
 def waves(plan: ExecutionPlan) -> list[tuple[I64, range]]:
     """Return the tasks and the pool deliveries of each wave."""
-    tasks, pool_deliveries = plan.task_offsets, plan.pool_delivery_offsets
-    return [
-        (plan.order[tasks[w] : tasks[w + 1]], range(pool_deliveries[w], pool_deliveries[w + 1]))
-        for w in range(len(tasks) - 1)
-    ]
+    ends = zip(pairwise(plan.task_offsets), pairwise(plan.pool_delivery_offsets), strict=False)
+    return [(plan.order[slice(*tasks)], range(*deliveries)) for tasks, deliveries in ends]
 
 
 def make_test_protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, **options: Any) -> Protocol:

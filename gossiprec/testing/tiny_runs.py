@@ -198,9 +198,8 @@ def attribute_tables(*, needed: bool) -> Iterator[dict[str, Any]]:
     with TemporaryDirectory() as folder:
         tables = {"user": ("gender,occupation,age", users), "item": ("genres", items)}
         for of, (columns, lines) in tables.items():
-            Path(folder, f"{of}s.csv").write_text(
-                "\n".join([f"{of},{columns}", *lines, ""]), encoding="utf-8"
-            )
+            text = "\n".join([f"{of},{columns}", *lines, ""])
+            Path(folder, f"{of}s.csv").write_text(text, encoding="utf-8")
         yield {f"{of}_features": {"path": str(Path(folder, f"{of}s.csv"))} for of in tables}
 
 
