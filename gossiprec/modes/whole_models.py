@@ -82,20 +82,16 @@ class WholeModels(RunMode):
         # two spare rows per node, fewer if rows are large
         spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
         moments = 2 * n_nodes * 4 * inputs.layout.row_size if inputs.has_moments else 0
-        needed = {
-            "parameters": n_nodes * row_bytes,
-            "versions in waiting": spare * row_bytes,
-            "moments": moments,
-        }
+        needed = {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes}
+        needed["moments"] = moments
         waiting = inputs.waiting + 2 * (inputs.n_versions - 1)
         rewritten = 2 * inputs.n_rewritten  # the last push of each, and the version that it was trained from
         first = n_nodes if inputs.scenario.churn.model == "reset" else 0
         more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
         needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
         shards = inputs.scenario.executor.shards
-        return StoreMemory(
-            {part: size // shards for part, size in needed.items()}, spare + waiting + rewritten
-        )
+        sizes = {part: size // shards for part, size in needed.items()}
+        return StoreMemory(sizes, spare + waiting + rewritten)
 
     def write_first_models(
         self, components: RunComponents, executor: Executor, nodes: I64 | None = None

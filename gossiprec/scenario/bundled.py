@@ -73,10 +73,8 @@ class BundledFile:
     def required_data(self) -> tuple[str, str, str] | None:
         """The required data set, its path and the option that names the path, or None if no file is required."""
         dataset = (yaml.safe_load(self.text) or {}).get("dataset", {})
-        found = [
-            (str(dataset["name"]), str(dataset[key]), key) for key in ("path", "train") if key in dataset
-        ]
-        return found[0] if found else None
+        key = next((key for key in ("path", "train") if key in dataset), None)
+        return (str(dataset["name"]), str(dataset[key]), key) if key else None
 
     @property
     def list_needed_files(self) -> list[BundledFile]:
@@ -120,9 +118,8 @@ def get_bundled(kind: str | None, name: str) -> BundledFile:
     known = {key: one for each in KINDS if kind in (None, each) for key, one in bundled_files(each).items()}
     plain = name.removesuffix(".yaml").replace("-", "_")
     if plain not in known:
-        what = " or ".join(
-            each.removesuffix("s").replace("studie", "study") for each in KINDS if kind in (None, each)
-        )
+        kinds = (each for each in KINDS if kind in (None, each))
+        what = " or ".join(each.removesuffix("s").replace("studie", "study") for each in kinds)
         raise ScenarioError(
             f"no bundled {what} {name!r}{did_you_mean(plain, known)}; list all with: gossiprec list "
             f"{kind or 'scenarios, gossiprec list studies'}"

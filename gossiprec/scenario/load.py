@@ -242,10 +242,9 @@ class _Builder:
         rest = {key: value for key, value in raw.items() if key != "name" and key not in own}
         valid = self._valid(options, rest, at, also_allowed=("name", *own))
         held = {key: raw[key] for key in own if key in raw and key not in built}
+        whole = {"name": raw["name"], "options": valid or NoOptions(), **held, **built}
         try:
-            choice = kind.model_validate(
-                {"name": raw["name"], "options": valid or NoOptions(), **held, **built}
-            )
+            choice = kind.model_validate(whole)
         except ValidationError as error:
             add_validation_problems(error, kind, raw, at, self._problems)
             return None

@@ -210,9 +210,8 @@ def _options(
             yield from _options(whole, defs, f"{above}{key}.", default)
         else:
             required = key in schema.get("required", []) and key not in (stated or {})
-            yield OptionInfo(
-                f"{above}{key}", _type(about, defs), required, default, about.get("description", "")
-            )
+            meaning = about.get("description", "")
+            yield OptionInfo(f"{above}{key}", _type(about, defs), required, default, meaning)
 
 
 def _resolved(about: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -232,9 +231,8 @@ def _type(about: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
         return f"{{{', '.join(about['properties'])}}}"
     if about.get("type") == "array":
         return _list(about, defs)
-    bounds = [
-        f"{sign} {about[key]}" for key, sign in BOUNDS.items() if abs(about.get(key, LARGEST)) < LARGEST
-    ]
+    known = ((sign, about.get(key, LARGEST)) for key, sign in BOUNDS.items())
+    bounds = [f"{sign} {bound}" for sign, bound in known if abs(bound) < LARGEST]
     kind = about.get("type", "anything")
     return f"{WORDS.get(kind, kind)} {', '.join(bounds)}".strip()
 

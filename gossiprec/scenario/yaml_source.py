@@ -141,9 +141,8 @@ def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "
         text = yaml.dump(dict(mapping), Dumper=C_DUMPER, sort_keys=False)
         node = yaml.compose(text, Loader=C_LOADER)
     except UnicodeError:  # half of a surrogate pair, which only the slow ones escape
-        return read_yaml_text(
-            yaml.dump(dict(mapping), Dumper=DUMPER, sort_keys=False), source, problems, numbered=False
-        )
+        text = yaml.dump(dict(mapping), Dumper=DUMPER, sort_keys=False)
+        return read_yaml_text(text, source, problems, numbered=False)
     except (yaml.YAMLError, ValueError) as error:  # Python prints no number of more than 4,300 digits
         raise ScenarioError(f"{source}: contains a value that YAML cannot represent: {error}") from None
     except RecursionError:

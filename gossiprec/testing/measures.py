@@ -78,9 +78,8 @@ def _tiny_data() -> MeasureData:
     train, validation, test = (Ragged.from_parts([*np.sort(items[:, n : n + 4], axis=1)]) for n in (0, 4, 8))
     for part in (train, validation, test):
         part.values.setflags(write=False)
-    genres = LabelColumn(
-        ("a", "b", "c"), Ragged.from_parts([np.array([n % 3], np.int32) for n in range(N_ITEMS)])
-    )
+    codes = Ragged.from_parts([np.array([n % 3], np.int32) for n in range(N_ITEMS)])
+    genres = LabelColumn(("a", "b", "c"), codes)
     kinds = FeatureTable(("genres",), (genres,))
     return MeasureData("tiny", N_USERS, N_ITEMS, train, validation, test, item_features=kinds)
 
@@ -138,9 +137,8 @@ def the_order_of_users_does_not_matter(case: MeasureCase) -> None:
     """Have the same mean whatever the order of the users."""
     for seed in range(5):
         seen = _input_of(case, _ranks(seed))
-        turned = {
-            key: np.roll(part, 1, axis=0) if key != "n_items" else part for key, part in vars(seen).items()
-        }
+        columns = {key: part for key, part in vars(seen).items() if key != "n_items"}
+        turned = vars(seen) | {key: np.roll(part, 1, axis=0) for key, part in columns.items()}
         for k in LENGTHS:
             one, other = (_mean(case.values(some, k)) for some in (seen, type(seen)(**turned)))
             is_close = np.isclose(one, other, rtol=1e-6, atol=1e-12)

@@ -57,9 +57,8 @@ class PolicyCase(PluginCase):
         """Return the run with the policy and each of some protocols."""
         chosen = "all" if self.kind.needs_all_nodes else NODES
         policies = [{"name": self.name, "nodes": chosen, **self.options}]
-        return {
-            name: {**self.run, "protocol": part, "policies": policies} for name, part in protocols.items()
-        }
+        run = {**self.run, "policies": policies}
+        return {name: {**run, "protocol": part} for name, part in protocols.items()}
 
     def made(self) -> Policy:
         """Return a new policy."""
@@ -72,11 +71,9 @@ class PolicyCase(PluginCase):
 
     def push(self, node: int, number: int, size: int) -> PushContext:
         """Return a push of one of the policy's nodes with a message of `size` numbers; its memory is empty."""
-        memory = np.zeros(size, np.float32)
+        memory, items = np.zeros(size, np.float32), self.split.train[node]
         receivers = np.array(RECEIVERS)
-        return PushContext(
-            SEED, node, number, self.split.train[node], number + 1, receivers, receivers, memory
-        )
+        return PushContext(SEED, node, number, items, number + 1, receivers, receivers, memory)
 
     def encoded(
         self,

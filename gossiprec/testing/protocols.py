@@ -90,9 +90,8 @@ def options_can_be_left_out(case: ProtocolCase) -> None:
 def roles_have_behaviours(case: ProtocolCase) -> None:
     """Give every node a role, and every role a behaviour."""
     made = case.made()
-    assert made.roles.shape == (made.n_nodes,), (
-        f"Found roles of shape {made.roles.shape}, nodes are {made.n_nodes}."
-    )
+    shape = made.roles.shape
+    assert shape == (made.n_nodes,), f"Found roles of shape {shape}, nodes are {made.n_nodes}."
     roles, known = set(made.roles.tolist()), len(made.role_behaviours)
     assert roles == set(range(known)), f"Found roles {sorted(roles)} for {known} behaviours."
     assert all(isinstance(part, Behaviour) for part in made.role_behaviours), f"Found {made.role_behaviours}."

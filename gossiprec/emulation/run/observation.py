@@ -88,9 +88,8 @@ def observe(
         return with_resources(observing_scenario(run, scenario, observers), threads=threads)
 
     with _new_results(run, name, overwrite=overwrite) as folder:
-        again = derive(
-            run, change, from_versions(run, folder, options, stored=stored), any_code=True
-        ).finish()
+        source = from_versions(run, folder, options, stored=stored)
+        again = derive(run, change, source, any_code=True).finish()
         check_same(run, again, log_difference(run, again, True) or _metric_difference(run, again))
         _share_log(run, again)
         write_manifest(folder, {**read_manifest(folder), "observes": identify_results(run.manifest)})

@@ -199,9 +199,8 @@ def scores_of_sets(found: ItemScores, truth: Bools, others: I64, seed: int) -> t
     begins = np.flatnonzero(np.diff(owners[own], prepend=-1))
     n_items = np.diff(begins, append=len(own))
     with np.errstate(invalid="ignore", over="ignore"):
-        scores = [
-            np.add.reduceat(found.scores[half].astype(np.float64), begins) / n_items for half in (own, other)
-        ]
+        of_halves = (found.scores[half].astype(np.float64) for half in (own, other))
+        scores = [np.add.reduceat(values, begins) / n_items for values in of_halves]
     places = np.repeat(own[begins], 2)
     sets = replace(
         found,

@@ -166,12 +166,10 @@ def to_measure_inputs(lists: Iterable[RankedLists], n_items: int) -> dict[type[A
     measured: dict[type[Any], list[Any]] = {}
     for kind, parts in by_kind.items():
         if kind in (TargetRanks, TopItems):
-            seen, users = (
-                np.concatenate([getattr(part, name) for part in parts]) for name in ("seen", "users")
-            )
-            measured[kind] = [
-                TargetRanks(seen, users) if kind is TargetRanks else TopItems(seen, n_items, users)
-            ]
+            seen = np.concatenate([part.seen for part in parts])
+            users = np.concatenate([part.users for part in parts])
+            one = TargetRanks(seen, users) if kind is TargetRanks else TopItems(seen, n_items, users)
+            measured[kind] = [one]
         else:
             measured[kind] = [RelevantRanks(part.seen, part.users) for part in parts]
     return measured
@@ -336,9 +334,8 @@ class RandomRanking(BaselineRanking):
         """Return the scores of each user's candidates, in their order."""
         if not self._shares:
             return super().candidate_scores(users, candidates)
-        return np.concatenate(
-            [self._of_items(user, candidates[place]) for place, user in enumerate(users.tolist())]
-        )
+        pairs = enumerate(users.tolist())
+        return np.concatenate([self._of_items(user, candidates[place]) for place, user in pairs])
 
     def _of_items(self, user: int, items: I32 | slice) -> F32:
         start = self._starts[user]
