@@ -28,6 +28,7 @@ from gossiprec.adversaries.attacks.scoring_attack import (
     Ids,
     NodeShare,
     PlacementOptions,
+    check_coordinator,
     choose_coalitions,
 )
 from gossiprec.base.arrays import F32, F64, I64, Bools
@@ -139,22 +140,13 @@ class MembershipAttack(Attack):
                 f"observers: {self.name} scores items with a victim's user row, but "
                 f"{registry_name(context.scorer.model)} has none; use update-mia, or a model with user rows such as gmf"
             )
-        if options.who == "coordinator" and context.coordinator is None:
-            raise ScenarioError(
-                "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
-            )
+        check_coordinator(context, options)
         self._names, self._nodes = _names_of(options), np.zeros(0, np.int64)
         if options.who == "coordinator":
             self._nodes = np.array([context.coordinator])
         elif options.who == "single":
             self._nodes = selected_users(context, options.nodes or FEW, "nodes")
-        self._groups = (
-            choose_coalitions(context, options)
-            if options.who == "coalition" and options.members is None
-            else []
-        )
-        if options.members is not None:
-            self._groups = [np.unique(options.members)]
+        self._groups = choose_coalitions(context, options) if options.who == "coalition" else []
         self.candidates = self._drawn_candidates()
         layout = context.scorer.layout
         self.small = replace(layout, n_items=int(self.candidates.sizes.max()), n_users=1)

@@ -24,7 +24,14 @@ from pydantic import model_validator
 from gossiprec.adversaries.attacks import Attack, AttackContext, AttackMemoryInputs
 from gossiprec.adversaries.attacks.findings import observer_names
 from gossiprec.adversaries.attacks.observations import Observations
-from gossiprec.adversaries.attacks.scoring_attack import Fraction, GroupOptions, Ids, NodeShare, draw_members
+from gossiprec.adversaries.attacks.scoring_attack import (
+    Fraction,
+    GroupOptions,
+    Ids,
+    NodeShare,
+    choose_coalitions,
+    choose_nodes,
+)
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.models.base.parameter_blocks import Layout
@@ -98,12 +105,9 @@ class Watchers:
                 )
             self.nodes = np.array([context.coordinator])
         elif options.who == "single":
-            self.nodes = _chosen(options, context)
-        elif options.members is not None:
-            self.pools = [np.unique(options.members)]
+            self.nodes = choose_nodes(context, options.nodes)
         else:
-            assert options.fraction is not None
-            self.pools = [draw_members(context, options.fraction)]
+            self.pools = choose_coalitions(context, options)
         self.members = self.pools or [self.nodes[k : k + 1] for k in range(len(self.nodes))]
         wrong = [node for own in self.members for node in own.tolist() if node >= len(context.hides_user)]
         if wrong:
@@ -121,14 +125,6 @@ class Watchers:
         if self.pools:
             return seen.groups.astype(np.int64)
         return np.searchsorted(self.nodes, seen.receivers)
-
-
-def _chosen(options: WatcherOptions, context: AttackContext) -> I64:
-    if options.nodes == "all":
-        return np.arange(context.n_users)
-    if isinstance(options.nodes, NodeShare):
-        return draw_members(context, options.nodes.fraction)
-    return np.unique(options.nodes)
 
 
 def signed_changes(changes: F32, *, further: bool = False) -> F32:

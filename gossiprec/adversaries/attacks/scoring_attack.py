@@ -48,6 +48,23 @@ def draw_members(context: AttackContext, fraction: float) -> I64:
     return np.sort(order[: fraction_to_count(context.n_users, fraction)])
 
 
+def choose_nodes(context: AttackContext, nodes: Any) -> I64:
+    """Return the users that the option ``nodes`` selects: all, a random share, or ids."""
+    if nodes == "all":
+        return np.arange(context.n_users)
+    if isinstance(nodes, NodeShare):
+        return draw_members(context, nodes.fraction)
+    return np.unique(nodes)
+
+
+def check_coordinator(context: AttackContext, options: Any) -> None:
+    """Raise ScenarioError if the coordinator is to observe, and the protocol has none."""
+    if options.who == "coordinator" and context.coordinator is None:
+        raise ScenarioError(
+            "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
+        )
+
+
 def choose_coalitions(context: AttackContext, options: Any) -> list[I64]:
     """Return the members of each coalition, in the order of :func:`.findings.observer_names`.
 
@@ -55,13 +72,15 @@ def choose_coalitions(context: AttackContext, options: Any) -> list[I64]:
     ----------
     context : AttackContext
     options : ObserverOptions
-        With one or several fractions and placements.
+        With members, or one or several fractions and placements.
 
     Raises
     ------
     ScenarioError
         If a placement needs contacts that are not known.
     """
+    if options.members is not None:
+        return [np.unique(options.members)]
     placements = placement_specs(options)
     by_contacts = any(how != "random" for how, _ in placements)
     choose = _Chooser(context, options.placement_until) if by_contacts else None
@@ -277,10 +296,7 @@ class ScoringAttack(Attack):
     def __init__(self, options: Any, context: AttackContext) -> None:
         super().__init__(options, context)
         rules, n_references = self.relevance_rules(options), self.count_references(options)
-        if options.who == "coordinator" and context.coordinator is None:
-            raise ScenarioError(
-                "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
-            )
+        check_coordinator(context, options)
         if options.who == "heads" and not len(context.heads):
             raise ScenarioError(
                 "observers: who: heads requires heads without a user; use protocol semi-decentralised with head: "
@@ -314,27 +330,13 @@ class ScoringAttack(Attack):
         """Return observer names, the nodes that share deliveries per pool, and the nodes that supply the targets."""
         options, context = self.options, self.context
         names = observer_names(options)
-        if options.who == "coordinator":
-            return names, [np.array([context.coordinator])], [self._named()]
+        if options.who == "coalition":
+            members = choose_coalitions(context, options)
+            return names, members, members
+        servers = [np.array([context.coordinator])] if options.who == "coordinator" else []
         if options.who == "heads":
-            return names, [context.heads], [self._named()]
-        if options.who == "single":
-            return names, [], [self._named()]
-        members = (
-            [np.unique(options.members)]
-            if options.members is not None
-            else choose_coalitions(context, options)
-        )
-        return names, members, members
-
-    def _named(self) -> I64:
-        """Return the users that the option ``nodes`` selects."""
-        nodes = self.options.nodes
-        if nodes == "all":
-            return np.arange(self.context.n_users)
-        if isinstance(nodes, NodeShare):
-            return draw_members(self.context, nodes.fraction)
-        return np.unique(nodes)
+            servers = [context.heads]
+        return names, servers, [choose_nodes(context, options.nodes)]
 
     @staticmethod
     def relevance_rules(options: Any) -> list[str]:
