@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-import numpy as np
+from numpy.random import Generator
 from pydantic import Field
 
 from gossiprec.base.options import Options
@@ -19,7 +19,7 @@ from gossiprec.data.training_data import TrainingData
 from gossiprec.models import MODELS
 from gossiprec.models.base import DotProductScores
 from gossiprec.models.base.contrastive import mean_info_nce, sum_info_nce
-from gossiprec.models.base.graph import GraphModel, InteractionGraph
+from gossiprec.models.base.graph import GraphModel, Graphs, InteractionGraph
 from gossiprec.models.base.kernel_interface import PairGradient
 from gossiprec.models.base.parameter_blocks import (
     ParameterBlock,
@@ -163,13 +163,7 @@ class LightGCN(DotProductScores, GraphModel):
         users, items = (mean_of_layers(each[self.first_layer :]) for each in layers)
         return self.with_ego_rows(p, {**p, "users": users, "items": items})
 
-    def encode_step(
-        self,
-        p: TensorMap,
-        graph: InteractionGraph,
-        views: Sequence[InteractionGraph],
-        draw: np.random.Generator,
-    ) -> TensorMap:
+    def encode_step(self, p: TensorMap, graph: InteractionGraph, views: Graphs, draw: Generator) -> TensorMap:
         """Return the means of layers, and the rows of layer 0."""
         return self.with_ego_rows(p, self.encode(p, graph))
 

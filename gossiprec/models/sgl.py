@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
+from numpy.random import Generator
 from pydantic import Field
 
 from gossiprec.models import MODELS
-from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.graph import Graphs, InteractionGraph
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn import (
     ContrastiveLightGCN,
@@ -43,17 +43,11 @@ class SGL(ContrastiveLightGCN):
     Options = SGLOptions
     options: SGLOptions
 
-    def draw_views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
+    def draw_views(self, graph: InteractionGraph, draw: Generator) -> Graphs:
         """Return two graphs without some of the edges."""
         return [graph.drop_random_edges(self.options.drop, draw) for _ in range(2)]
 
-    def encode_step(
-        self,
-        p: TensorMap,
-        graph: InteractionGraph,
-        views: Sequence[InteractionGraph],
-        draw: np.random.Generator,
-    ) -> TensorMap:
+    def encode_step(self, p: TensorMap, graph: InteractionGraph, views: Graphs, draw: Generator) -> TensorMap:
         """Return LightGCN's rows through the whole graph, and rows through each view."""
         rows = stack_rows(p)
         one, other = (mean_of_layers([rows, *propagate(rows, view, self.options.layers)]) for view in views)

@@ -8,14 +8,12 @@ conventions of SELFRec: no mean includes layer 0. For clients without a graph th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
+from numpy.random import Generator
 from pydantic import Field
 
 from gossiprec.models import MODELS
 from gossiprec.models.base.contrastive import make_layer_noise
-from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.graph import Graphs, InteractionGraph
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn import (
     ContrastiveLightGCN,
@@ -43,13 +41,7 @@ class SimGCL(ContrastiveLightGCN):
     options: SimGCLOptions
     first_layer = 1
 
-    def encode_step(
-        self,
-        p: TensorMap,
-        graph: InteractionGraph,
-        views: Sequence[InteractionGraph],
-        draw: np.random.Generator,
-    ) -> TensorMap:
+    def encode_step(self, p: TensorMap, graph: InteractionGraph, views: Graphs, draw: Generator) -> TensorMap:
         """Return the rows without noise, and two noisy views; their first layers share one product."""
         options, rows = self.options, stack_rows(p)
         first = graph.propagate(rows)

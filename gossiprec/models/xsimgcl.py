@@ -8,14 +8,12 @@ of SELFRec: no mean includes layer 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
+from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from gossiprec.models import MODELS
 from gossiprec.models.base.contrastive import make_layer_noise
-from gossiprec.models.base.graph import InteractionGraph
+from gossiprec.models.base.graph import Graphs, InteractionGraph
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.lightgcn import ContrastiveLightGCN, ContrastOptions, propagate, stack_rows
 
@@ -50,13 +48,7 @@ class XSimGCL(ContrastiveLightGCN):
     options: XSimGCLOptions
     first_layer = 1
 
-    def encode_step(
-        self,
-        p: TensorMap,
-        graph: InteractionGraph,
-        views: Sequence[InteractionGraph],
-        draw: np.random.Generator,
-    ) -> TensorMap:
+    def encode_step(self, p: TensorMap, graph: InteractionGraph, views: Graphs, draw: Generator) -> TensorMap:
         """Return the noisy rows as one view, and the layer as the other."""
         options, rows = self.options, stack_rows(p)
         layers = [rows, *propagate(rows, graph, options.layers, make_layer_noise(options.noise, draw))]

@@ -142,6 +142,7 @@ class GroupDeliveries:
     row: I32
 
 
+@dataclass(eq=False)
 class Observations:
     """Deliveries at an attack's own nodes, in order of arrival per node.
 
@@ -154,24 +155,16 @@ class Observations:
         that hide them: tests overwrite everything else.
     layout : Layout
     hides_user : ndarray of bool, shape (n_nodes,)
-    messages : ndarray of int32, shape (n,), or None
-        Derived from the tasks if they are not given.
     deliveries : MessageIndex
+    known_messages : ndarray of int32, shape (n,), or None
+        Derived from the tasks if they are not given.
     """
 
-    def __init__(
-        self,
-        raw: MergeDeliveries | GroupDeliveries,
-        layout: Layout,
-        hides_user: Bools,
-        deliveries: MessageIndex,
-        messages: I32 | None = None,
-    ) -> None:
-        self.raw = raw
-        self.layout = layout
-        self.deliveries = deliveries
-        self._hides = hides_user
-        self._messages = messages
+    raw: MergeDeliveries | GroupDeliveries
+    layout: Layout
+    hides_user: Bools
+    deliveries: MessageIndex
+    known_messages: I32 | None = None
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -191,8 +184,8 @@ class Observations:
     @functools.cached_property
     def messages(self) -> I32:
         """Message ids, shape (n,)."""
-        if self._messages is not None:
-            return self._messages
+        if self.known_messages is not None:
+            return self.known_messages
         return self._merges.merges.merge_message[self._entries[0]]
 
     @property
@@ -251,7 +244,7 @@ class Observations:
     def models(self, some: I64 | slice = slice(None)) -> F32:
         """Return received versions, shape (n, size); NaN in user rows that the sender hides."""
         found = self.raw.rows[self.rows[some], : self.layout.size].astype(np.float32)
-        found[self._hides[self.senders[some]], self.layout.users] = np.nan
+        found[self.hides_user[self.senders[some]], self.layout.users] = np.nan
         found[:, self.layout.private] = np.nan
         return found
 

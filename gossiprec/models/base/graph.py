@@ -6,9 +6,10 @@ import functools
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.random import Generator
 
 from gossiprec.base.arrays import I64
 from gossiprec.base.machine import CALLING_THREAD, ThreadPoolLike
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gossiprec.models.base.graph_product import SymmetricMatrix
+
+
+Graphs: TypeAlias = "Sequence[InteractionGraph]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,7 @@ class InteractionGraph:
         users, items = positives.row_of_each_value, positives.values.astype(np.int64)
         return cls(len(positives), n_items, users, items, threads)
 
-    def drop_random_edges(self, share: float, draw: np.random.Generator) -> InteractionGraph:
+    def drop_random_edges(self, share: float, draw: Generator) -> InteractionGraph:
         """Return the graph without a share of its edges, drawn uniformly."""
         n_edges = len(self.users)
         kept = np.sort(draw.choice(n_edges, int(n_edges * (1.0 - share)), replace=False))
@@ -128,17 +132,11 @@ class GraphModel(Model):
         """
         raise NotImplementedError(f"{type(self).__name__} is trained with the interaction graph of all users")
 
-    def draw_views(self, graph: InteractionGraph, draw: np.random.Generator) -> Sequence[InteractionGraph]:
+    def draw_views(self, graph: InteractionGraph, draw: Generator) -> Graphs:
         """Return further graphs for the steps of an epoch, drawn for each epoch."""
         return ()
 
-    def encode_step(
-        self,
-        p: TensorMap,
-        graph: InteractionGraph,
-        views: Sequence[InteractionGraph],
-        draw: np.random.Generator,
-    ) -> TensorMap:
+    def encode_step(self, p: TensorMap, graph: InteractionGraph, views: Graphs, draw: Generator) -> TensorMap:
         """Return the inputs of one step's loss: encoded rows, and other inputs of :meth:`loss`.
 
         Parameters

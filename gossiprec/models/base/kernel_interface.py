@@ -323,6 +323,16 @@ class ModelKernels(ABC):
         """Return the part of a model, bound to its data, that the kernels do not see, or None."""
         return None
 
+    def training_inputs(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
+        """Return the inputs of loops that train on labelled items."""
+        work, arena, positives = self.work, self.work.arena, self.work.feed.positives
+        return (
+            Versions(arena.rows, arena.first, arena.second, arena.steps),
+            Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
+            TrainingRule.of(work.training, summed=bool(getattr(work.model.options, "summed", False))),
+            self.sizes,
+        )
+
     @abstractmethod
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave: merges, then local updates number ``update_numbers[task]``, none if it is -1."""

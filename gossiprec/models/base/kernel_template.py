@@ -18,12 +18,9 @@ from gossiprec.models.base.dp_sgd_kernels import PrivacySettings
 from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
     ModelKernels,
-    Samples,
     ScoreQuery,
     Sizes,
     TaskColumns,
-    TrainingRule,
-    Versions,
     VictimModels,
 )
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout
@@ -62,22 +59,15 @@ class TemplateKernels(ModelKernels):
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave."""
         inputs = self._inputs(drifts=bool(self.work.node_settings.drift_penalty.any()))
-        self.loops.run_tasks(tasks, TaskColumns.of(program, update_numbers), *self._training(), None, inputs)
+        self.loops.run_tasks(
+            tasks, TaskColumns.of(program, update_numbers), *self.training_inputs(), None, inputs
+        )
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
         """Run local updates with clipped samples and noise."""
         privacy = PrivacySettings.of(self.work.node_settings)
         columns = TaskColumns.of(program)
-        self.loops.run_private_tasks(tasks, columns, *self._training(), privacy, self._inputs())
-
-    def _training(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
-        work, arena, positives = self.work, self.work.arena, self.work.feed.positives
-        return (
-            Versions(arena.rows, arena.first, arena.second, arena.steps),
-            Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
-            TrainingRule.of(work.training, summed=self._summed),
-            self.sizes,
-        )
+        self.loops.run_private_tasks(tasks, columns, *self.training_inputs(), privacy, self._inputs())
 
     def predict_scores(self, query: ScoreQuery) -> F32:
         """Return logits."""

@@ -213,9 +213,8 @@ class BERT4Rec(SequenceModel):
     def make_feed(self, split: TrainingData) -> MaskedFeed:
         """Return the feed of sequences, in which some items are masked in each update."""
         options = self.options
-        return MaskedFeed.within(
-            split, options.max_length, options.mask, options.last_alone, options.random_end
-        )
+        drawn = {name: getattr(options, name) for name in ("mask", "last_alone", "random_end")}
+        return MaskedFeed.within(split, options.max_length, **drawn)
 
     def without_padding(self, samples: Columns) -> Columns:
         """Return the batch with the indices of the places that are not padding, ``real``, added."""

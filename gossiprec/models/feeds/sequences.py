@@ -124,15 +124,15 @@ class SequenceFeed(ListFeed):
         self.max_length = max_length
 
     @classmethod
-    def within(cls: type[F], split: TrainingData, max_length: int) -> F:
-        """Return the feed of a split's training items.
+    def within(cls: type[F], split: TrainingData, max_length: int, **options: float) -> F:
+        """Return the feed of a split's training items, with the further options of the class.
 
         Raises
         ------
         DataError
             If the data have no times.
         """
-        return cls(split.train, split.n_items, _parts_of(split, "train"), max_length)
+        return cls(split.train, split.n_items, _parts_of(split, "train"), max_length, **options)
 
     @property
     def longest_history(self) -> int:
@@ -249,25 +249,6 @@ class MaskedFeed(SequenceFeed):
         self.mask = mask
         self.last_alone = last_alone
         self.random_end = random_end
-
-    @classmethod
-    def within(
-        cls,
-        split: TrainingData,
-        max_length: int,
-        mask: float = 0.2,
-        last_alone: float = 0.0,
-        random_end: float = 0.0,
-    ) -> MaskedFeed:
-        """Return the feed of a split's training items.
-
-        Raises
-        ------
-        DataError
-            If the data have no times.
-        """
-        whole = SequenceFeed.within(split, max_length)
-        return cls(whole.positives, whole.n_items, whole.sequences, max_length, mask, last_alone, random_end)
 
     def with_sequences(self, positives: Ragged, sequences: Ragged) -> MaskedFeed:
         """Return the feed of other sequences with the same options."""

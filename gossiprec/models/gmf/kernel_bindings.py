@@ -12,13 +12,10 @@ from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
     BoundKernel,
     ModelKernels,
-    Samples,
     ScoreQuery,
     Sizes,
     TaskColumns,
-    TrainingRule,
     ValidationLists,
-    Versions,
     VictimModels,
 )
 from gossiprec.models.base.parameter_blocks import Layout
@@ -56,7 +53,7 @@ class GMFKernels(ModelKernels):
         known, rows = self._bundled, self.work.arena.rows
         if known[0] is not program or known[1] is not update_numbers or known[2] is not rows:
             run = specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)
-            arguments = TaskColumns.of(program, update_numbers), *self._training(), self._lists, None
+            arguments = TaskColumns.of(program, update_numbers), *self.training_inputs(), self._lists, None
             # a new plan; several threads may see it
             self._bundled = known = (program, update_numbers, rows, (run, arguments))
         return known[3]
@@ -66,20 +63,11 @@ class GMFKernels(ModelKernels):
         settings = self.work.node_settings
         if way == "private":
             run = specialise_private(add_clipped_gradients)
-            run(tasks, TaskColumns.of(program), *self._training(), PrivacySettings.of(settings), None)
+            run(tasks, TaskColumns.of(program), *self.training_inputs(), PrivacySettings.of(settings), None)
             return
         run = specialise_tasks(kernels.new_anchored_workspace, kernels.train_anchored_task)
         penalty = kernels.DriftPenalty(settings.drift_penalty)
-        run(tasks, TaskColumns.of(program), *self._training(), None, penalty)
-
-    def _training(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
-        work, arena, positives = self.work, self.work.arena, self.work.feed.positives
-        return (
-            Versions(arena.rows, arena.first, arena.second, arena.steps),
-            Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
-            TrainingRule.of(work.training, summed=work.model.options.summed),
-            self.sizes,
-        )
+        run(tasks, TaskColumns.of(program), *self.training_inputs(), None, penalty)
 
     def predict_scores(self, query: ScoreQuery) -> F32:
         """Return logits."""

@@ -131,6 +131,7 @@ class Lognormal(Distribution):
         return np.asarray(self.median * np.exp(self.sigma**2 + self.sigma * ndtri(level)))
 
 
+@dataclass(eq=False)
 class Empirical(Distribution):
     """Measured times: drawn with replacement, or taken one after the other.
 
@@ -144,25 +145,20 @@ class Empirical(Distribution):
         has a `length`; its user counts the draws.
     """
 
-    def __init__(
-        self,
-        values: F64,
-        *,
-        order: Literal["random", "sequence"] = "random",
-        end: Literal["repeat", "hold", "refuse"] = "repeat",
-    ) -> None:
-        self.values = values
-        self._order = order
-        self._end = end
-        self.length = len(values) if order == "sequence" and end == "refuse" else None
+    values: F64
+    order: Literal["random", "sequence"] = "random"
+    end: Literal["repeat", "hold", "refuse"] = "repeat"
+
+    def __post_init__(self) -> None:
+        self.length = len(self.values) if self.order == "sequence" and self.end == "refuse" else None
 
     def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
         """Return measured times."""
         n = len(self.values)
-        if self._order == "random":
+        if self.order == "random":
             return self.values[(uniforms(seed, counter, node, purpose) * n).astype(np.int64)]
         counter, _ = np.broadcast_arrays(counter, node)
-        return self.values[counter % n if self._end == "repeat" else np.minimum(counter, n - 1)]
+        return self.values[counter % n if self.end == "repeat" else np.minimum(counter, n - 1)]
 
     @property
     def mean(self) -> float:
