@@ -279,10 +279,7 @@ class MessageEncoder:
             memory, columns = np.zeros(0, np.float32), self._store.columns(payload)
             if transform.keeps_memory:
                 memory = self._memory[id(transform)][node, columns]
-            push = PushContext(
-                self._work.seed, node, number, self._work.feed.positives[node].copy(), event.round, event.receivers,
-                event.cohort.copy(), memory,
-            )  # fmt: skip
+            push = self._push(node, number, event.receivers, memory)
             given = receiver if transform.per_receiver else ()
             encoded = transform.encode(
                 replace(payload, touched=own, sent=None if sent is None else sent.copy()), base, push, *given
@@ -303,13 +300,15 @@ class MessageEncoder:
     ) -> MessagePayload:
         """Return the payload that a node of an adversary sends in place of another."""
         node, number = int(program.node[task]), int(program.push[task])
-        event = self._pushes.event(node, number)
-        push = PushContext(
-            self._work.seed, node, number, self._work.feed.positives[node].copy(), event.round,
-            np.array(receiver, np.int64) if receiver else event.receivers, event.cohort.copy(),
-        )  # fmt: skip
+        receivers = np.array(receiver, np.int64) if receiver else self._pushes.event(node, number).receivers
+        push = self._push(node, number, receivers)
         base = self._store.whole_base(int(program.source[task]), int(program.base[task]), node)
         return self._answers[node](payload, base, push)
+
+    def _push(self, node: int, number: int, receivers: I64, *memory: F32) -> PushContext:
+        event, items = self._pushes.event(node, number), self._work.feed.positives[node].copy()
+        cohort = event.cohort.copy()
+        return PushContext(self._work.seed, node, number, items, event.round, receivers, cohort, *memory)
 
     def _forged(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
@@ -512,6 +511,11 @@ class PushLog(Stateful):
     behaviours : sequence of Behaviour
     coordinator : int or None
     wakes_per_round : int
+
+    Attributes
+    ----------
+    events : dict of (int, int) to PushEvent
+        The pushes of the last segment by node and number.
     """
 
     checkpointed = ("wakes", "pushes", "asked", "cohorts")
@@ -532,11 +536,11 @@ class PushLog(Stateful):
         # the message that asks each client that has not answered, and its place among the cohorts
         self._asked = np.zeros((0, 2), np.int64)
         self._cohorts: list[I64] = []
-        self._events: dict[tuple[int, int], PushEvent] = {}
+        self.events: dict[tuple[int, int], PushEvent] = {}
 
     def read_segment(self, segment: TapeSegment) -> None:
         """Read a segment of tape; its pushes are available until the next call."""
-        self._events.clear()
+        self.events.clear()
         cohort_of = {message: self._cohorts[place] for message, place in self._asked.tolist()}
         sent = segment.first_message + np.concatenate([[0], np.cumsum(segment.count)])
         wakes, slots, models = segment.kind == TapeEvent.WAKE, segment.slots, segment.carries_model
@@ -564,25 +568,20 @@ class PushLog(Stateful):
                 clock = node if self._coordinator is None else self._coordinator
                 round_ = -(-int(self._wakes[clock]) // self._each)
                 push = PushEvent(round_, messages, segment.receiver[some], cohort)
-                self._events[node, int(self._pushes[node])] = push
+                self.events[node, int(self._pushes[node])] = push
                 self._pushes[node] += 1
         self._cohorts = list({id(cohort): cohort for cohort in cohort_of.values()}.values())
         places = {id(cohort): place for place, cohort in enumerate(self._cohorts)}
         open_ = [(message, places[id(cohort)]) for message, cohort in cohort_of.items()]
         self._asked = np.array(open_, np.int64).reshape(-1, 2)
 
-    @property
-    def events(self) -> Mapping[tuple[int, int], PushEvent]:
-        """The pushes of the last segment by node and number."""
-        return self._events
-
     def event(self, node: int, number: int) -> PushEvent:
         """Return a push of a node, by its number among the node's."""
-        return self._events[node, number]
+        return self.events[node, number]
 
     def place(self, message: int, node: int, number: int) -> tuple[int, int]:
         """Return the place of a message's receiver among the receivers of its push, and their number."""
-        event = self._events[node, number]
+        event = self.events[node, number]
         receiver = int(event.all_receivers[message - event.messages.start])
         return event.places[receiver], len(event.places)
 

@@ -260,12 +260,17 @@ class OutgoingTransforms:
     ----------
     layout : Layout
     n_nodes : int
+
+    Attributes
+    ----------
+    extra_bytes : ndarray of int64, shape (n_nodes,)
+        Bytes that transforms add to each node's messages.
     """
 
     def __init__(self, layout: Layout, n_nodes: int) -> None:
         self.layout = layout
         self._hides = {role: np.zeros(n_nodes, np.bool_) for role in sendable_widths(layout)}
-        self._extra = np.zeros(n_nodes, np.int64)
+        self.extra_bytes = np.zeros(n_nodes, np.int64)
         self._rewriting: list[tuple[str, Transform, Bools]] = []
         self._forged = np.zeros(n_nodes, np.bool_)
         self._taken_over = np.zeros(n_nodes, np.bool_)
@@ -282,9 +287,9 @@ class OutgoingTransforms:
         for role in transform.hides:
             self._refuse(name, role)
             self._hides[role][nodes] = True
-        self._extra[nodes] += transform.extra_bytes
+        self.extra_bytes[nodes] += transform.extra_bytes
         if transform.rewrites:
-            used = np.zeros(len(self._extra), np.bool_)
+            used = np.zeros(len(self.extra_bytes), np.bool_)
             used[nodes] = True
             self._rewriting.append((name, transform, used))
             self._refuse_memory_by_receiver(nodes)
@@ -321,7 +326,7 @@ class OutgoingTransforms:
 
     def nodes_with(self, flag: str) -> Bools:
         """Return whether a transform of each node has a flag, such as `is_partial`, shape (n_nodes,)."""
-        found = np.zeros(len(self._extra), np.bool_)
+        found = np.zeros(len(self.extra_bytes), np.bool_)
         for _, transform, used in self._rewriting:
             if getattr(transform, flag):
                 found |= used
@@ -352,7 +357,7 @@ class OutgoingTransforms:
     @property
     def packed_counts(self) -> I64:
         """Count of numbers in each node's messages if their transform can pack them, else 0; shape (n_nodes,)."""
-        found, alone = np.zeros(len(self._extra), np.int64), self._has_one_transform & ~self._forged
+        found, alone = np.zeros(len(self.extra_bytes), np.int64), self._has_one_transform & ~self._forged
         numbers = self._numbers
         for _, transform, used in self._rewriting:
             if isinstance(transform, RowTransform):
@@ -363,20 +368,15 @@ class OutgoingTransforms:
     @property
     def _has_one_transform(self) -> Bools:
         """Whether one transform of gossiprec, and nothing else, rewrites the messages of each node."""
-        counts = np.zeros(len(self._extra), np.int64)
+        counts = np.zeros(len(self.extra_bytes), np.int64)
         for _, transform, used in self._rewriting:
             counts[used] += 2 if is_foreign(transform) else 1
         return np.asarray((counts == 1) & ~self._taken_over)
 
     @property
-    def extra_bytes(self) -> I64:
-        """Bytes that transforms add to each node's messages, shape (n_nodes,)."""
-        return self._extra
-
-    @property
     def message_bytes(self) -> I64:
         """Size of each node's messages in bytes: sent blocks and additions of transforms; shape (n_nodes,)."""
-        return BYTES * self._numbers + self._extra
+        return BYTES * self._numbers + self.extra_bytes
 
     @property
     def planned_bytes(self) -> I64:
@@ -385,7 +385,7 @@ class OutgoingTransforms:
         for _, transform, used in self._rewriting:
             for node in np.flatnonzero(used & ~self._forged).tolist():
                 sizes[node] = transform.planned_size(sizes[node])
-        return np.array([size.bytes for size in sizes], np.int64) + self._extra
+        return np.array([size.bytes for size in sizes], np.int64) + self.extra_bytes
 
     @property
     def _numbers(self) -> I64:

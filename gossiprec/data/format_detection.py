@@ -206,7 +206,8 @@ def _is_known_table(rows: Rows, hints: FormatHints) -> bool:
 
 def _delimiter(sample: TextSample, tables: Mapping[str, Rows], hints: FormatHints) -> str:
     """Return the delimiter that splits every line as expected, or else the one that comes nearest."""
-    if sample.has_tabs and not _fits(tables.get("\t", ()), hints):  # then quotes keep the tab from fitting,
+    has_tabs = all("\t" in line for line in sample.lines)
+    if has_tabs and not _fits(tables.get("\t", ()), hints):  # then quotes keep the tab from fitting,
         tables = {m: rows for m, rows in tables.items() if m != " "}  # and blanks would split at tabs
     fitting: dict[str, Rows] = {}
     for mark, rows in tables.items():

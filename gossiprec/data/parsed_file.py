@@ -97,7 +97,7 @@ def implausible_rows(
         [
             n
             for n, name in enumerate(column.names)
-            if name in header or (names and _is_title(name, column.kind))
+            if name in header or (names and name[-1:].isalpha() and column_role(name) == column.kind)
         ]
         for column in both
     ]
@@ -116,10 +116,6 @@ def implausible_rows(
     yield from _numbers(table, ratings, by_name=bool(header))
     if by_place:
         yield from _misplaced(table, both)
-
-
-def _is_title(name: str, kind: str) -> bool:
-    return name[-1:].isalpha() and column_role(name) == kind
 
 
 def _missing(named: NamedColumn) -> Iterator[Doubt]:

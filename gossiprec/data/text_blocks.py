@@ -418,17 +418,8 @@ class TextSample:
 
     def error(self, found: str, allowed: str) -> DataError:
         """Return (not raise) the error for the first line that is not blank."""
-        return self.source.error(self.first_line, found, allowed)
-
-    @property
-    def first_line(self) -> int:
-        """The number of the first line that is not blank, from 1."""
-        return next((number for number, line in enumerate(LINE_END.split(self.text), 1) if line.strip()), 1)
-
-    @property
-    def has_tabs(self) -> bool:
-        """Whether every line has a tab."""
-        return all("\t" in line for line in self.lines)
+        lines = enumerate(LINE_END.split(self.text), 1)
+        return self.source.error(next((n for n, line in lines if line.strip()), 1), found, allowed)
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

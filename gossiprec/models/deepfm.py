@@ -170,11 +170,7 @@ class DeepFM(Model):
 
     def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the binary cross-entropy."""
-        from torch.nn.functional import binary_cross_entropy_with_logits
-
-        logits, weights = self.score(p, batch), batch["weights"]
-        total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return self.options.reduce_losses(total, weights)
+        return self.options.cross_entropy(self.score(p, batch), batch["labels"], batch["weights"])
 
 
 def _parts(shares: Tensor, widths: tuple[int, ...]) -> list[Tensor | None]:

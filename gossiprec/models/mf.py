@@ -67,11 +67,9 @@ class MF(DotProductScores, Model):
     def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the cross-entropy of the labels, or ``-log sigmoid`` of the leads of positives over negatives."""
         import torch
-        from torch.nn.functional import binary_cross_entropy_with_logits
 
-        weights, logits = batch["weights"], self.score(p, batch)
+        logits = self.score(p, batch)
         if self.options.loss == "bpr":
             logits = logits - self.score(p, {"user": batch["user"], "items": batch["negatives"]})
         labels = batch["labels"] if self.options.loss == "bce" else torch.ones_like(logits)
-        total = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
-        return self.options.reduce_losses(total, weights)
+        return self.options.cross_entropy(logits, labels, batch["weights"])

@@ -66,12 +66,6 @@ def mlflow_name(name: str) -> str:
     return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_").replace("%", "pct"), flags=re.ASCII)
 
 
-def flatten_scenario(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each value of a scenario with its key path, such as ``observers.0.momentum``."""
-    for key, value in flat_items(scenario):
-        yield mlflow_name(key), str(value)[:MAX_PARAM_LENGTH]
-
-
 def _client() -> MlflowClient:
     """Return MLflow's client, with its log output and telemetry off unless they are configured."""
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -92,7 +86,8 @@ def _new(client: MlflowClient, run: Path, name: str, scenario: Mapping[str, Any]
 
     tags = {"gossiprec.run": str(run.resolve()), FOLDER: _folder(run)}
     run_id = str(client.create_run(_experiment(client), run_name=name, tags=tags).info.run_id)
-    for some in _parts([Param(key, value) for key, value in flatten_scenario(scenario)], MAX_PARAMS):
+    values = [Param(mlflow_name(key), str(value)[:MAX_PARAM_LENGTH]) for key, value in flat_items(scenario)]
+    for some in _parts(values, MAX_PARAMS):
         client.log_batch(run_id, params=some)
     return run_id
 

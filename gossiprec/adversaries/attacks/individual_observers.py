@@ -246,11 +246,6 @@ class IndividualObservers:
     def _stacked(self) -> StackedObservers:
         return StackedObservers(self)
 
-    @property
-    def is_compiled(self) -> bool:
-        """Whether :meth:`bind` has a loop."""
-        return self.scorer.kernels is not None
-
     def bind(self, rows: Any, merges: Merges, sender_of: I32, time_of: Any) -> BoundKernel:
         """Return the compiled loop over tasks with merges, and its arguments after the tasks."""
         assert self.scorer.kernels is not None

@@ -455,7 +455,8 @@ class ScoringAttack(Attack):
             return None
         if isinstance(raw, MergeDeliveries):
             assert isinstance(own, IndividualObservers)
-            return own.bind(raw.rows, raw.merges, about.sender, about.time) if own.is_compiled else None
+            compiled = own.scorer.kernels is not None
+            return own.bind(raw.rows, raw.merges, about.sender, about.time) if compiled else None
         assert isinstance(own, CoalitionObservers)
         return own.bind(raw, seen.messages, about.sender, places) if own.only_blends else None
 

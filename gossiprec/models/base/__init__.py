@@ -50,6 +50,13 @@ class ReductionOptions(Options):
         """Whether the loss is the sum over the samples."""
         return self.loss_reduction == "sum"
 
+    def cross_entropy(self, logits: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """Return the binary cross-entropy of a step; weights are 1 for a sample, 0 for padding."""
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        total = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
+        return self.reduce_losses(total, weights)
+
     def reduce_losses(self, total: Tensor, weights: Tensor) -> Tensor:
         """Return the loss of a step.
 

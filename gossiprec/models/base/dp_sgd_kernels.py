@@ -15,6 +15,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.base.arrays import F32, I32
+from gossiprec.models.base.task_kernels import max_positives
 from gossiprec.native.jit import (
     NO_DENORMALS,
     borrow,
@@ -86,12 +87,7 @@ class PrivateWorkspace(NamedTuple):
 @borrow
 def max_samples(tasks, columns, samples, rule):
     """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
-    longest = 0
-    for index in tasks:
-        if columns.update[index] >= 0:
-            node = columns.node[index]
-            longest = max(longest, samples.offsets[node + 1] - samples.offsets[node])
-    n = longest * (1 + rule.negatives)
+    n = max_positives(tasks, columns, samples) * (1 + rule.negatives)
     return n, n if rule.batch_size == 0 else min(rule.batch_size, n)
 
 

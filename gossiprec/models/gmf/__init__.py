@@ -78,11 +78,7 @@ class GMF(Model):
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the binary cross-entropy (CDA paper, eq. 3)."""
-        from torch.nn.functional import binary_cross_entropy_with_logits
-
-        logits, weights = self.score(p, batch), batch["weights"]
-        total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return self.options.reduce_losses(total, weights)
+        return self.options.cross_entropy(self.score(p, batch), batch["labels"], batch["weights"])
 
 
 __all__ = ["GMF"]

@@ -124,12 +124,7 @@ class NCF(Model):
 
     def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the binary cross-entropy."""
-        from torch.nn.functional import binary_cross_entropy_with_logits
-
-        weights = batch["weights"]
-        logits = self.score(p, batch)
-        total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return self.options.reduce_losses(total, weights)
+        return self.options.cross_entropy(self.score(p, batch), batch["labels"], batch["weights"])
 
 
 __all__ = ["NCF", "NCFOptions"]

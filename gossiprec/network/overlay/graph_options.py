@@ -42,11 +42,6 @@ class FamilyGraph(Options):
 
     family: str
 
-    @property
-    def family_option_values(self) -> dict[str, Any]:
-        """The values of the family's own options."""
-        return {name: getattr(self, name) for name in FAMILIES[self.family].options}
-
 
 class FrozenGraph(Options):
     """A graph that comes with gossiprec."""
@@ -281,7 +276,7 @@ def _drawn(
             )
         given["items"] = [profiles.items[user] for user in range(len(profiles.items))]
         given["places"] = profiles.places
-    return family.graph(given, graph.family_option_values)
+    return family.graph(given, {name: getattr(graph, name) for name in family.options})
 
 
 def _snapshots(path: Path) -> tuple[list[float], list[nx.Graph]]:
