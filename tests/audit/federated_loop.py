@@ -84,7 +84,7 @@ class Loop:
 
     def __init__(self, run):
         self.run = run
-        self.scenario, self.work = run.scenario, run.executor.work
+        self.scenario, self.work = run.components.scenario, run.executor.work
         self.layout, store = self.work.layout, run.executor.store
         self.version = store.version(0)[: self.layout.merged.stop - self.layout.merged.start].astype(float)
         self.own = store.own[: len(self.work.feed.positives), : self.layout.user_width].astype(float)
@@ -125,7 +125,7 @@ class Loop:
 
     def client(self, node):
         """Return what a client answers: the items that it touched, and its changes."""
-        if self.run.attackers and node >= self.run.attackers[0].nodes[0]:
+        if self.run.components.attackers and node >= self.run.components.attackers[0].nodes[0]:
             return self.poisoner(node)
         training, work = self.work.training, self.work
         drawn = work.feed.samples(

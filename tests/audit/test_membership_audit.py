@@ -130,7 +130,7 @@ def test_results_of_items_and_of_users_data(non_members, tmp_path):
     (scores,) = live.attacks[0].item_scores()
     has = np.zeros((N_USERS, N_ITEMS), bool)
     for user in range(N_USERS):
-        has[user, live.split.train[user]] = True
+        has[user, live.components.split.train[user]] = True
     pairs = [
         (victim, item, score, has[victim, item], has[:, item].sum() - has[victim, item])
         for victim, item, score in zip(

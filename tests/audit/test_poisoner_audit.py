@@ -62,7 +62,7 @@ def agree(case):
     run, messages = played(name, options)
     known = {**DEFAULTS[name], **options}
     known["fit_rate"] = known.pop("rate", None)
-    popularity = np.bincount(run.split.train.values, minlength=N_ITEMS)
+    popularity = np.bincount(run.components.split.train.values, minlength=N_ITEMS)
     w = SimpleNamespace(
         seed=SEED, dim=DIM, rate=RATE, nodes=[N_USERS, N_USERS + 1], popularity=popularity, negatives=4,
         sign=-1 if options.get("aim") == "demote" else 1, **known,

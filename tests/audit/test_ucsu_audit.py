@@ -108,7 +108,7 @@ def agree(case):
         if kind == "federation":
             due.append(federated_step(base, messages, **options))
         else:
-            due.append(gossip_step(base, messages, run.split.train.sizes, 3, **options))
+            due.append(gossip_step(base, messages, run.components.split.train.sizes, 3, **options))
     assert len(found) >= 3
     assert max(len(messages) for _, messages in merges) > 2
     return bool(np.allclose(found, due, rtol=1e-4, atol=1e-6))

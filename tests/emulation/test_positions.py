@@ -118,7 +118,7 @@ def test_accuracies_are_those_of_the_best_round_and_hits_add_up_from_both_sides(
         assert found[f"accuracy[{key}]"] == dict(zip(nodes.tolist(), accuracies.tolist(), strict=True))
         exposed = found[f"found[{key}]"]
         assert all(0 <= share <= 1 for share in exposed.values())
-    train = carried_out(tiny(protocol=RING), upto=0).split.train
+    train = carried_out(tiny(protocol=RING), upto=0).components.split.train
     interested = jaccard_communities(train, n_items=40, k=3).membership_matrix().sum(axis=0)
     singles = found["found[single/ndcg/b0.99/k3]"]
     hits = sum(share * interested[victim] for victim, share in singles.items())
