@@ -3,8 +3,9 @@
     python -m tools.code_figures [--list] [--loaded] [ROOT]
 
 prints JSON lines: lines and modules of each package, and of each home that a module will have (``tools/homes.tsv``)
-with its imports that do not fit (``tools/home_exceptions.tsv``), the words of the docs, and all figures of `gossiprec`
-and `analysis` together. ``--list`` also prints the functions, names and cycles that are counted, ``--loaded`` what a
+with its imports that do not fit (``tools/home_exceptions.tsv``), the lines and files of each walk of
+``docs/architecture.md`` (:func:`count_walks`), the words of the docs, and all figures of `gossiprec` and `analysis`
+together. ``--list`` also prints the functions, names and cycles that are counted, ``--loaded`` what a
 fresh process has loaded after each of the runs of ``tools/loaded/``. A line of code has a token other than a comment;
 docstrings do not count. Words are those of Markdown and text files, without the generated reference of Python.
 """
@@ -15,6 +16,7 @@ import argparse
 import ast
 import io
 import json
+import re
 import subprocess
 import sys
 import tokenize
@@ -33,6 +35,8 @@ RECORD, REFERENCE = Path("docs/record"), Path("docs/reference")
 LONG, MANY, SMALL, POSITIONAL = 60, 8, 28, 6
 """Upper limits: lines of a function that is not long, parameters that are few, lines of code of a small module, and
 arguments of a call without their names."""
+WALKS = Path("docs/architecture.md")
+"""The page with the walks."""
 _NO_CODE = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -119,6 +123,65 @@ def count_loaded(figures: CodeFigures, scenario: Path) -> dict[str, str | int]:
         "lines": sum(figures.modules.get(name, 0) for name in names),
         "modules": len(names),
     }
+
+
+def count_walks(root: Path) -> Iterator[dict[str, str | int]]:
+    """Yield the lines and files of each walk: of the functions, classes and constants in the tables below its title.
+
+    Lines with code or a docstring count. A class counts without its methods, which are listed if they must be read; a
+    name that begins with a point is a member of the class before it.
+
+    Raises
+    ------
+    KeyError
+        If a file has no such name.
+    """
+    _, *walks = re.split(r"^### Walk: ", (root / WALKS).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for walk in walks:
+        title, _, text = walk.partition("\n")
+        rows = re.findall(
+            r"^\| `([\w/]+\.py)` \| (.*?) \|", re.split(r"^##", text, flags=re.MULTILINE)[0], re.M
+        )
+        lines = [
+            len(_lines_of(root / PACKAGES[0] / file, re.findall("`(.*?)`", names))) for file, names in rows
+        ]
+        yield {"walk": title, "lines": sum(lines), "files": len(rows)}
+
+
+def _lines_of(path: Path, names: Iterable[str]) -> set[int]:
+    """Return the lines of some names of a module that are neither blank nor a comment."""
+    text, found, holder = path.read_text(encoding="utf-8"), set[int](), ""
+    body = ast.parse(text).body
+    for name in names:
+        holder, _, member = (holder + name if name.startswith(".") else name).partition(".")
+        node = _named(body, holder, path)
+        if member:
+            assert isinstance(node, ast.ClassDef)
+            node = _named(node.body, member, path)
+        methods = [each for each in getattr(node, "body", ()) if isinstance(each, _FUNCTIONS)]
+        found |= _range_of(node) - {
+            line for each in methods if isinstance(node, ast.ClassDef) for line in _range_of(each)
+        }
+    comments = {
+        n for n, line in enumerate(text.splitlines(), 1) if not line.strip() or line.strip()[0] == "#"
+    }
+    return found - comments
+
+
+def _named(body: Iterable[ast.stmt], name: str, path: Path) -> ast.stmt:
+    """Return the statement that defines a name."""
+    for node in body:
+        if getattr(node, "name", None) == name:
+            return node
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if any(isinstance(each, ast.Name) and each.id == name for t in targets if t for each in ast.walk(t)):
+            return node
+    raise KeyError(f"{path} has no {name}")
+
+
+def _range_of(node: ast.stmt) -> set[int]:
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    return set(range(first, (node.end_lineno or node.lineno) + 1))
 
 
 def count_words(root: Path) -> dict[str, int]:
@@ -237,7 +300,8 @@ def main() -> int:
     homes = count_homes(figures, read_homes(), importers)
     scenarios = sorted((options.root / "tools" / "loaded").glob("*.yaml")) if options.loaded else ()
     loaded = (count_loaded(figures, scenario) for scenario in scenarios)
-    for row in (*figures.packages(), *homes, *loaded, count_words(options.root), figures.counts()):
+    walks, words = count_walks(options.root), count_words(options.root)
+    for row in (*figures.packages(), *homes, *loaded, *walks, words, figures.counts()):
         print(json.dumps(row))
     return 0
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.code_figures import CodeFigures, code_lines, count_homes, count_words, measure_tree
+from tools.code_figures import CodeFigures, code_lines, count_homes, count_walks, count_words, measure_tree
+
+ROOT = Path(__file__).resolve().parents[2]
 
 MODULE = '''"""Docstring
 of two lines."""
@@ -92,3 +94,26 @@ def test_the_house_keeps_to_its_limits():
     assert found.long_functions == found.cycles == []
     assert found.repeated_classes == {}
     assert len(found.many_parameters) <= 5, found.many_parameters
+
+
+def test_walks_count_the_lines_of_the_names_in_their_tables(tree):
+    (tree / "docs").mkdir()
+    (tree / "gossiprec" / "walk.py").write_text(
+        'LIMIT = (\n    1\n)\n\n\n@staticmethod\ndef work():\n    """Do it."""\n    # a comment\n\n    return 1\n\n\n'
+        'class Shape:\n    """A shape."""\n\n    side: int\n\n    def area(self):\n        return self.side**2\n'
+    )
+    page = (
+        "## Walks\n\n### Walk: a thing\n\nText.\n\n| file | names | lines |\n|---|---|---|\n"
+        "| `walk.py` | `LIMIT`, `work`, `Shape`{} | 12 |\n\n## Layers\n\n| `no_walk.py` | `none` | 3 |\n"
+    )
+    (tree / "docs" / "architecture.md").write_text(page.format(""))
+    assert list(count_walks(tree)) == [{"walk": "a thing", "lines": 3 + 4 + 3, "files": 1}]
+    (tree / "docs" / "architecture.md").write_text(page.format(", `.area`"))
+    assert list(count_walks(tree)) == [{"walk": "a thing", "lines": 3 + 4 + 3 + 2, "files": 1}]
+    (tree / "docs" / "architecture.md").write_text(page.format(", `.perimeter`"))
+    with pytest.raises(KeyError, match="has no perimeter"):
+        list(count_walks(tree))
+
+
+def test_the_walks_of_the_page_name_what_exists():
+    assert [walk["walk"] for walk in count_walks(ROOT)] == ["a message", "an observation", "a scenario key"]
