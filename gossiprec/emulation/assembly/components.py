@@ -75,7 +75,7 @@ class NodeLoad:
 
 @dataclass(frozen=True)
 class Coordination:
-    """What a coordinator does besides merging, and what clients give it; all None in a run without a coordinator.
+    """What a coordinator does apart from merging, and what clients give it; all None in a run without a coordinator.
 
     Attributes
     ----------

@@ -81,7 +81,7 @@ class Report:
 
 
 START = Report(0.0, 0, {}, [], [], last=False)
-"""Stands for the report before the first one."""
+"""The report in place of one before the first."""
 
 
 @dataclass
