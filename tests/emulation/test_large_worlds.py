@@ -12,6 +12,7 @@ from gossiprec.data.split import Interactions, first_interactions
 from gossiprec.emulation import prepare, simulate
 from gossiprec.emulation.progress import read_clocks
 from gossiprec.emulation.run.active_run import ActiveRun
+from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.emulation.scoring import utility
 from gossiprec.emulation.scoring.metric_inputs import draw_candidates
 from gossiprec.emulation.scoring.ranking_scores import RankingScores
@@ -113,7 +114,7 @@ def test_sampled_metrics_do_not_depend_on_how_many_are_scored_at_a_time(most, wo
     current = np.arange(prepared.components.protocol.n_nodes)
 
     def measured():
-        return ActiveRun(prepared, _Nowhere(), Phases(), read_clocks())._utility.measure(current)
+        return ActiveRun(prepared, _Nowhere(), RunOptions(), read_clocks())._utility.measure(current)
 
     whole = measured()
     monkeypatch.setattr(utility, "MAX_CANDIDATES", most)

@@ -137,8 +137,8 @@ OTHERS = {
         r"findings.csv, more, not metrics",
     ),
     "a part too few": (
-        lambda stamp, state: state.pop("findings"),
-        "the state lacks findings and has nothing in",
+        lambda stamp, state: state.pop("attack_results"),
+        "the state lacks attack_results and has nothing in",
     ),
     "a part too many": (
         lambda stamp, state: state.update(serving={}),
