@@ -89,8 +89,8 @@ def test_the_attacker_knows_the_user_row_from_before_the_request(judged):
     )
     from gossiprec.adversaries.attacks.candidates import draw_candidates
 
-    train = before.split.train
-    candidates = draw_candidates(train, before.split.test, 40, 50, "popularity", 5)[FORGOTTEN]
+    train = before.components.split.train
+    candidates = draw_candidates(train, before.components.split.test, 40, 50, "popularity", 5)[FORGOTTEN]
     members = np.isin(candidates, train[FORGOTTEN])
     row = final_models(before)[FORGOTTEN, :8]
     for method, models in (("nothing", final_models(before)), ("retrain", final_models(after))):
