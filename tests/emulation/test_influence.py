@@ -71,7 +71,7 @@ def test_lists_are_compared_as_in_plain_numpy(tmp_path):
     for at, user in enumerate(found.users.tolist()):
         lists = [ranking(prepared, user) for prepared in (before, after)]
         top = [each[:5] for each in lists]
-        tests = set(before.split.test[user].tolist())
+        tests = set(before.components.split.test[user].tolist())
         recalls = [len(tests & set(each)) / len(tests) for each in top]
         moved = [abs(lists[1].index(item) - place) for place, item in enumerate(top[0])]
         assert found.overlap[at] == len({*top[0]} & {*top[1]}) / 5

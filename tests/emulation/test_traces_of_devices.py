@@ -173,7 +173,9 @@ def test_formats_give_the_same_sessions(folder):
         phones(trace="clients.pkl", format="fedscale"),
         phones(trace="online.csv", format="intervals", unit="s"),
     ]
-    found = [prepared(churn=churn, seconds_per_wake=50).protocol.availability for churn in sections]
+    found = [
+        prepared(churn=churn, seconds_per_wake=50).components.protocol.availability for churn in sections
+    ]
     logs = [[part.tolist() for part in each.all_changes()] for each in found]
     phone = logs[0]
     assert phone[0][:24] == [2.0] * 12 + [3.0] * 12
@@ -201,7 +203,7 @@ def test_rates_of_one_row_belong_together(folder):
         for way, unit in (("up", "kB/s"), ("down", "kbit/s"))
     }
     scenario = load_scenario(tiny(observers=[], network={"bandwidth": rates}, **DEVICES))
-    protocol = prepared().protocol
+    protocol = prepared().components.protocol
     up, down = (_rates(scenario, protocol, way, purpose) for way, purpose in (("up", UP), ("down", DOWN)))
     pairs = {(round(a / 50e3, 2), round(b / 50e3 * 8, 2)) for a, b in zip(up, down, strict=True)}
     assert pairs == {tuple(row) for row in table.tolist()}
