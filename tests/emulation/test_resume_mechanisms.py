@@ -37,7 +37,6 @@ GOSSIP = {
     "training": {"batch_size": 16},
     "protocol": {
         "name": "rand-gossip",
-        "fanout": 3,
         "view": {"size": 3},
         "wakes": N_REPORTS,
         "wake": {"law": "constant"},
@@ -98,7 +97,7 @@ MECHANISMS = {
         }
     ),
     "sums": {"star": {"coordinator": {"sees": "sums"}}},
-    "chunks": {"gossip": {"policies": [{"name": "chunks", "pieces": 3}]}},
+    "chunks": {"gossip": {"protocol": {"fanout": 3}, "policies": [{"name": "chunks", "pieces": 3}]}},
     "train_loss": both(evaluate={"train_loss": True}),
     "version": {"star": {"evaluate": {"keep_version": True}}},
     "server": {"star": {"protocol": {"server": {"name": "adam"}}}},
@@ -107,6 +106,7 @@ MECHANISMS = {
         "star": {"protocol": {"merge": {"name": "centered-clipping"}}},
     },
     "memory": both(policies=[TOP_K]),
+    "performance": {"gossip": {"protocol": {"name": "pers-gossip"}}},
 }
 
 
@@ -122,9 +122,35 @@ REFUSED = {
     ("chunks", "memory"): "policies: chunks and top-k",
     ("server", "memory"): "policies",
     ("rule", "memory"): "robust-merge",
+    ("versions", "performance"): "evaluate.keep",
+    ("sums", "performance"): "coordinator.sees",
+    ("chunks", "performance"): "protocol.fanout",
+    ("version", "performance"): "evaluate.keep_version",
+    ("server", "performance"): "protocol.server",
+    ("rule", "performance"): "policies: robust-merge",
+    ("memory", "performance"): "policies",
 }
 """Pairs that no scenario can have, and the key that the message names."""
 PAIRS = [pair for pair in itertools.combinations(MECHANISMS, 2) if pair not in REFUSED]
+FAST = {"stop", "performance"}
+GATE = {
+    "ledger", "lists", "activity", "rankings", "findings", "poisoners", "server", "rule", "memory",
+    ("rankings", "chunks"),
+}  # fmt: skip
+"""With those of the fast suite, one for each entry of a checkpoint that holds results or models."""
+
+
+def in_suites(cases):
+    """Return the cases, with the markers of those that are not in the fast suite or not in the gate."""
+    slow, full = [pytest.mark.slow], [pytest.mark.slow, pytest.mark.full]
+    return [
+        pytest.param(case, marks=[] if case in FAST else slow if case in GATE else full, id=label(case))
+        for case in cases
+    ]
+
+
+def label(case):
+    return case if isinstance(case, str) else "-".join(case)
 
 
 def merged(first, second):
@@ -183,9 +209,12 @@ def around(times, at):
 
 
 def differs_from_plain(whole, plain, at):
-    """Return whether metrics differ at the break from those of a run without the mechanism."""
-    found, without = (run.metrics["value"][run.metrics["time"] <= at].tolist() for run in (whole, plain))
-    return len(found) == len(without) > 0 and found != without
+    """Return whether a metric differs up to the break from that of a run without the mechanism."""
+    found, without = (
+        run.metrics["value"][(run.metrics["time"] <= at) & (run.metrics["metric"] == METRICS[1])].tolist()
+        for run in (whole, plain)
+    )
+    return len(found) == len(without) == BREAK and found != without
 
 
 SHOWN = {
@@ -242,7 +271,8 @@ def check(names, folder):
     return whole, time
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", in_suites(MECHANISMS))
+@pytest.mark.cases(len(FAST | GATE))
 def test_a_mechanism_goes_on_where_it_was(name, tmp_path):
     whole, time = check([name], tmp_path)
     if name in SHOWN:
@@ -252,14 +282,13 @@ def test_a_mechanism_goes_on_where_it_was(name, tmp_path):
         assert differs_from_plain(whole, plain, time)
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
-@pytest.mark.cases(3)
-def test_two_mechanisms_go_on_where_they_were(first, second, tmp_path):
-    whole, time = check([first, second], tmp_path)
-    assert [name for name in (first, second) if name in SHOWN and not SHOWN[name](whole, time)] == []
+@pytest.mark.parametrize("pair", in_suites(PAIRS))
+def test_two_mechanisms_go_on_where_they_were(pair, tmp_path):
+    whole, time = check(pair, tmp_path)
+    assert [name for name in pair if name in SHOWN and not SHOWN[name](whole, time)] == []
 
 
-@pytest.mark.parametrize("pair", REFUSED, ids="-".join)
+@pytest.mark.parametrize("pair", REFUSED, ids=label)
 def test_some_pairs_are_refused(pair, tmp_path):
     with pytest.raises(ScenarioError, match=rf"(^|: ){re.escape(REFUSED[pair])}\b"):
         simulate(combined(pair), out=tmp_path / "run")
