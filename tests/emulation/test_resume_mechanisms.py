@@ -176,6 +176,14 @@ def combined(names):
     return functools.reduce(merged, sections, merged(BASE, HOMES[home]))
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Take Ctrl-C, which a command in the background of a script ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Asking(NullProgress):
     """Asks for the end of the run: at one of its reports, or before the first event if it is 0."""
 
