@@ -97,7 +97,7 @@ def test_federated_recommenders_leave_users_out(name):
     found = carried_out(scenario)
     version = found.executor.store.version(found.planner.current_row(12))
     assert np.isfinite(version).all()
-    assert not found.split.train.sizes[FORGOTTEN].any()
+    assert not found.components.split.train.sizes[FORGOTTEN].any()
     plain = carried_out(scenario.with_(dataset=scenario.dataset.model_copy(update={"without": ()})))
     assert (version != plain.executor.store.version(plain.planner.current_row(12))).any()
 

@@ -100,7 +100,7 @@ def test_a_head_knows_the_weight_of_its_cluster(merge):
             "heads": [0, 1, 2],
         }
     )
-    (head,) = [head for head, members in run.protocol.members.items() if 3 in members]
+    (head,) = [head for head, members in run.components.protocol.members.items() if 3 in members]
     assert known(hops) == {head: 1}
 
 

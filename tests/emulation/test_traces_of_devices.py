@@ -147,12 +147,12 @@ def test_recordings_are_drawn_onto_nodes_by_the_seed_each_once(folder):
 def lives(seed):
     """Return the first changes of every node."""
     made = prepared(churn=phones(), seed=seed)
-    return [tuple(times[:3].tolist()) for times in made.protocol.availability.changes]
+    return [tuple(times[:3].tolist()) for times in made.components.protocol.availability.changes]
 
 
 def test_a_recording_is_scaled_by_the_seconds_of_a_wake(folder):
     write(folder, "phones.txt", "\n".join(["d 1 0 0 100000 50000 350000"] * 12))
-    made = prepared(churn=phones(end="hold"), seconds_per_wake=50).protocol.availability
+    made = prepared(churn=phones(end="hold"), seconds_per_wake=50).components.protocol.availability
     assert made.starts_online.all()
     assert [times.tolist() for times in made.changes] == [[2.0, 3.0]] * 12
 
@@ -230,12 +230,13 @@ def test_people_of_any_name_are_drawn_onto_nodes(folder):
         renamed.append(f"{time},badge {i},badge {j},{duration}")
     write(folder, "contacts.csv", "\n".join(renamed))
     first, other = (
-        prepared(protocol=contact_protocol(people="drawn"), seed=seed).protocol.contacts for seed in (5, 6)
+        prepared(protocol=contact_protocol(people="drawn"), seed=seed).components.protocol.contacts
+        for seed in (5, 6)
     )
     assert len(np.unique([first.one, first.other])) == 6
     assert first.one.tolist() != other.one.tolist()
     write(folder, "contacts.csv", "\n".join([renamed[0], *renamed[:0:-1]]))
-    again = prepared(protocol=contact_protocol(people="drawn"), seed=5).protocol.contacts
+    again = prepared(protocol=contact_protocol(people="drawn"), seed=5).components.protocol.contacts
     assert sorted(zip(again.one, again.begin, strict=True)) == sorted(
         zip(first.one, first.begin, strict=True)
     )

@@ -80,18 +80,22 @@ def pair():
 
 def test_models_are_those_of_the_plain_mean_up_to_the_encoding(pair):
     secure, plain = pair
-    merged = secure.layout.merged
+    merged = secure.components.layout.merged
     np.testing.assert_allclose(
         final_models(secure)[:, merged], final_models(plain)[:, merged], rtol=1e-4, atol=1e-6
     )
-    assert secure.answer_rounds.counts == {
+    assert secure.reduction.rounds.counts == {
         "rounds": 12 * 5, "skipped": 0, "requested": 12 * 5 * 4, "dropped": 0, "recovered": 0
     }  # fmt: skip
 
 
 def test_observers_see_the_mean_of_the_neighbours_in_place_of_each_model(pair):
     secure, plain = pair
-    weights, merged, users = secure.merge_weights, secure.layout.merged, secure.layout.users
+    weights, merged, users = (
+        secure.components.merge_weights,
+        secure.components.layout.merged,
+        secure.components.layout.users,
+    )
     for receiver, single in plain.attacks[0].seen.items():
         shown = secure.attacks[0].seen[receiver]
         assert sorted(message for _, message, *_ in shown) == sorted(message for _, message, *_ in single)

@@ -59,7 +59,9 @@ def test_clients_are_sent_the_same_whether_epochs_are_closed_or_not(recommender)
 def test_the_regulariser_steps_before_the_report_and_after_the_last_epoch():
     _, merged, _ = ended(sliced({**FEW, "name": "cl4fedrec"}, close=True, rounds=1))
     run, found, _ = ended(sliced(HOT, close=True, rounds=1))
-    regulariser = run.recommender.make_regulariser(run.coordinator_hook._known)
+    regulariser = run.components.coordination.recommender.make_regulariser(
+        run.components.coordination.hook._known
+    )
     assert isinstance(regulariser, PopularityRegulariser)
     np.testing.assert_array_equal(found, regulariser.regularise(merged, 1))
     assert (found != merged).any()

@@ -294,9 +294,9 @@ def test_averaged_rows_of_every_executor_are_alike():
         carried_out(personal(**AUTHORS, executor={"name": name}))
         for name in ("reference", "batched", "fused")
     ]
-    tables = [run.coordinator_hook._table.rows for run in runs]
+    tables = [run.components.coordination.hook._table.rows for run in runs]
     versions = [run.executor.store.version(int(run.planner.current_rows[-1])) for run in runs]
-    start = runs[0].coordinator_hook._pretrained(*_begun(runs[0]))[1]
+    start = runs[0].components.coordination.hook._pretrained(*_begun(runs[0]))[1]
     assert np.abs(tables[0] - start).max() > 0.05
     for found in (tables, versions):
         for other in found[1:]:
@@ -304,8 +304,10 @@ def test_averaged_rows_of_every_executor_are_alike():
 
 
 def _begun(run):
-    version = run.model.initial_rows(run.layout, 1, 5)[0, run.layout.merged].copy()
-    return version, run.model.initial_own(run.layout, 12, 5)[0]
+    version = run.components.model.initial_rows(run.components.layout, 1, 5)[
+        0, run.components.layout.merged
+    ].copy()
+    return version, run.components.model.initial_own(run.components.layout, 12, 5)[0]
 
 
 @pytest.mark.slow
@@ -317,9 +319,9 @@ def test_without_a_server_an_averaged_row_moves_by_a_part_of_its_client_s_step()
         carried_out(personal(**loop, recommender={**of, "user_rows": rows}), upto=2)
         for rows in ("own", "averaged")
     )
-    before = own.model.initial_own(own.layout, 12, 5)[0]
-    moved = averaged.coordinator_hook._table.rows - before
-    first = np.flatnonzero(averaged.protocol._asked_in == 0)
+    before = own.components.model.initial_own(own.components.layout, 12, 5)[0]
+    moved = averaged.components.coordination.hook._table.rows - before
+    first = np.flatnonzero(averaged.components.protocol._asked_in == 0)
     assert len(first) == 6
     assert np.flatnonzero(np.abs(moved).max(axis=1)).tolist() == first.tolist()
     np.testing.assert_allclose(6 * moved[first], (own.executor.store.own - before)[first], rtol=0, atol=1e-5)
@@ -411,7 +413,7 @@ def test_what_clients_have_just_made_is_there_after_a_resumption_without_another
 def test_poisoners_and_the_coordinator_tell_of_no_row():
     attackers = [{"name": "a-ra", "number": 2, "targets": [3]}]
     single = {"model": {"name": "gmf", "dim": 6}, "recommender": {"name": "perfedrec", "pseudo_items": 0}}
-    hides = carried_out(personal(attackers=attackers, **single), upto=1).outgoing.withholds_role(
+    hides = carried_out(personal(attackers=attackers, **single), upto=1).components.outgoing.withholds_role(
         BlockRole.USER
     )
     assert hides.tolist() == [False] * 12 + [True] * 3
