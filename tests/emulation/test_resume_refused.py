@@ -144,7 +144,10 @@ OTHERS = {
         lambda stamp, state: state.update(serving={}),
         "lacks nothing and has serving in excess",
     ),
-    "an entry too few": (lambda stamp, state: state["attack_results"].pop("kept"), "attack_results lacks kept and"),
+    "an entry too few": (
+        lambda stamp, state: state["attack_results"].pop("kept"),
+        "attack_results lacks kept and",
+    ),
     "an entry too many": (
         lambda stamp, state: state["planner"].update(more=1),
         "planner lacks nothing and has more",
