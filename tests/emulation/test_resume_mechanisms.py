@@ -256,7 +256,7 @@ def differing(found, expected):
 
 
 def without_sums(found):
-    """Return what a run wrote but for its counts of secure sums, which begin at 0 until a resumed run goes on."""
+    """Return the outcome of a run without its counts of secure sums, which begin at 0 until a resumed run goes on."""
     return {**found, "summary": {**found["summary"], "secure_sums": None}}
 
 

@@ -24,19 +24,15 @@ class NormOfChange(RunPart):
 
     checkpointed = ("models",)
 
-    def __init__(self, prepared):
-        self._prepared = prepared
+    def __init__(self, run):
+        super().__init__(run)
         self._models = self._read()
 
-    @classmethod
-    def make(cls, run):
-        """Every run has the part."""
-        return cls(run.prepared)
-
     def _read(self):
-        planner, nodes = self._prepared.planner, np.arange(self._prepared.components.protocol.n_nodes)
-        models = self._prepared.executor.store.models(planner.current_rows, nodes)
-        return models[:, self._prepared.components.layout.merged].astype(np.float64)
+        prepared, components = self._run.prepared, self._run.prepared.components
+        nodes = np.arange(components.protocol.n_nodes)
+        models = prepared.executor.store.models(prepared.planner.current_rows, nodes)
+        return models[:, components.layout.merged].astype(np.float64)
 
     def after_utility(self, report):
         """Add the norm of each node."""

@@ -134,7 +134,7 @@ class ActiveRun:
         """
         prepared = self.prepared
         return {
-            **{name: part.state() for name, part in self._parts().items()},
+            **{name: part.state() for name, part in self._stateful().items()},
             "arena": prepared.executor.store.state(prepared.planner.needed_rows),
             "attacks": [attack.state(now) for attack in prepared.attacks],
             "done": self._done,
@@ -151,7 +151,7 @@ class ActiveRun:
         ValueError
             If it holds other entries, as the state of another version of the code may, or impossible indices.
         """
-        parts, fresh = self._parts(), self.state(0.0)
+        parts, fresh = self._stateful(), self.state(0.0)
         _check_entries("the state", state, fresh)
         for name in parts:
             _check_entries(name, state[name], fresh[name])
@@ -168,7 +168,7 @@ class ActiveRun:
         self._earlier = RunCosts(**state["times"])
         self._rounds = self._earlier.rounds
 
-    def _parts(self) -> dict[str, Any]:
+    def _stateful(self) -> dict[str, Any]:
         """Return the parts of the run that have a state, by name."""
         own = {"carrier": self._tape_runner, "attack_results": self._attacks, "recording": self.recording}
         return self.prepared.stateful | own | self.parts

@@ -81,7 +81,7 @@ class Report:
 
 
 START = Report(0.0, 0, {}, [], [], last=False)
-"""The report in place of one before the first."""
+"""An empty report, used before the first one."""
 
 
 @dataclass
@@ -122,7 +122,14 @@ class RunPart(Stateful):
     """A mechanism that takes part in a run at its reports, in the order of the methods below.
 
     Parts are called in alphabetical order of their names. A checkpoint holds the state of each part.
+
+    Parameters
+    ----------
+    run : RunContext
     """
+
+    def __init__(self, run: RunContext) -> None:
+        self._run = run
 
     @classmethod
     def check_options(cls, options: RunOptions) -> None:
@@ -136,7 +143,7 @@ class RunPart(Stateful):
     @classmethod
     def make(cls, run: RunContext) -> Self | None:
         """Return the part of a run, or None if the run does not have it."""
-        raise NotImplementedError
+        return cls(run)
 
     def change(self, option: str, value: Any) -> None:
         """Change an option of training after the last report.
@@ -164,12 +171,12 @@ class RunPart(Stateful):
     def after_report(self, report: Report) -> None:
         """Take a report into account when all its results are written."""
 
+    def close(self, directory: RunDirectory) -> None:
+        """Write the final files of the part."""
+
     def summary(self) -> Mapping[str, Any]:
         """Return sections of the summary; a section ``utility`` is added to the utility of the last report."""
         return {}
-
-    def close(self, directory: RunDirectory) -> None:
-        """Write the final files of the part, before the summary."""
 
     def end(self, status: str, summary: Mapping[str, Any]) -> None:
         """Take the end of the run into account, with its summary, which is empty if the run failed."""

@@ -38,12 +38,8 @@ class UserValues(RunPart):
     @classmethod
     def make(cls, run: RunContext) -> UserValues | None:
         """Return the values of a run, unless its scenario keeps none."""
-        kept = run.scenario.evaluate.by_user
-        return (
-            None
-            if kept == "none"
-            else cls(run.utility, run.prepared.components.split.n_users, keep_all=kept == "all")
-        )
+        kept, n_users = run.scenario.evaluate.by_user, run.prepared.components.split.n_users
+        return None if kept == "none" else cls(run.utility, n_users, keep_all=kept == "all")
 
     def after_attacks(self, report: ReportInProgress) -> None:
         """Take the values of a report, those of attacks for the nodes that are users."""

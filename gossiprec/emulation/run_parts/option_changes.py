@@ -29,23 +29,17 @@ FIELDS = {
 class OptionChanges(RunPart):
     """The changes of a run's training: of the section ``changes``, and those requested during the run.
 
-    Parameters
-    ----------
-    run : RunContext
+    Every run has them, because they can be requested at any report.
     """
 
     def __init__(self, run: RunContext) -> None:
-        self._run, self._executor = run, run.prepared.executor
+        super().__init__(run)
+        self._executor = run.prepared.executor
         self._of_report: dict[int, list[OptionChange]] = defaultdict(list)
         self._next = 0  # the report after which the next changes hold
         recorded = [OptionChange.model_validate(change) for change in run.directory.changes]
         for change in (*run.scenario.changes, *recorded):
             self._add(change)
-
-    @classmethod
-    def make(cls, run: RunContext) -> OptionChanges:
-        """Return the changes; every run has them, because they can be requested at any report."""
-        return cls(run)
 
     def _add(self, change: OptionChange) -> None:
         """Add a change, which holds after the earlier ones."""

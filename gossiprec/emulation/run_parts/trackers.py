@@ -70,15 +70,11 @@ def _beginning(name: str) -> Iterator[None]:
 
 @RUN_PARTS.register("trackers")
 class Trackers(RunPart):
-    """The trackers of a run; one that fails is noted and left out from then on.
-
-    Parameters
-    ----------
-    run : RunContext
-    """
+    """The trackers of a run; one that fails is noted and left out from then on."""
 
     def __init__(self, run: RunContext) -> None:
-        self._run, self._first = run, True
+        super().__init__(run)
+        self._first = True
         self._begun: dict[str, Tracker] = {}
 
     @classmethod

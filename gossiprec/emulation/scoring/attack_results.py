@@ -220,9 +220,9 @@ def make_attack_results(prepared: PreparedRun, groups: Sequence[UserGroup]) -> A
     truth = Truth(components.split, groups, scenario.seed, lambda: prepared.own_rows)
     parts = [part for _, part in components.coordinator_parts]
     names = [choice.name for choice in (*scenario.observers, *scenario.adversaries)]
-    # an attack on uploads comes last
-    meters = zip((*names, "uploads"), prepared.ranking_meters, strict=False)
-    return AttackResults(truth, [*meters], parts, defended, prepared.threads)
+    meters = prepared.ranking_meters
+    names += ["uploads"] * (len(meters) - len(names))  # an attack on uploads comes last
+    return AttackResults(truth, [*zip(names, meters, strict=True)], parts, defended, prepared.threads)
 
 
 def membership_metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
