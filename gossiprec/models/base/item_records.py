@@ -12,7 +12,7 @@ from typing import NamedTuple
 from numpy import float32
 
 from gossiprec.base.arrays import F32
-from gossiprec.native.jit import borrow, copy_floats, length
+from gossiprec.native.jit import borrow, copy_floats
 from gossiprec.numerics.lazy_adam import advance_record, advance_rows, fill_moves, fill_tables, move_record
 
 
@@ -22,23 +22,6 @@ class NodeRow(NamedTuple):
     theta: F32
     first: F32
     second: F32
-
-
-class RowPlaces(NamedTuple):
-    """Offsets in a row: the node's own user row, the items, and the shared weights."""
-
-    user: int
-    items: int
-    shared: int
-
-
-@borrow
-def row_places(node, sizes):
-    """Return the offsets of the parts of a row that a node uses."""
-    dim, begin = length(sizes.dims), sizes.n_users * length(sizes.dims)
-    return RowPlaces(
-        0 if sizes.n_users == 1 else node * dim, begin, begin + sizes.n_items * length(sizes.item_dims)
-    )
 
 
 @borrow

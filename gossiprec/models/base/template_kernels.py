@@ -20,7 +20,6 @@ from gossiprec.models.base.item_records import (
     begin_epoch,
     end_epoch,
     load_records,
-    row_places,
     store_records,
     sync_records,
 )
@@ -146,6 +145,23 @@ def new_workspace(most, versions, rule, sizes):
         tables,
         np.empty((len(tables.sums), 16), float32),
         np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+    )
+
+
+class RowPlaces(NamedTuple):
+    """Offsets in a row: the node's own user row, the items, and the shared weights."""
+
+    user: int
+    items: int
+    shared: int
+
+
+@borrow
+def row_places(node, sizes):
+    """Return the offsets of the parts of a row that a node uses."""
+    dim, begin = length(sizes.dims), sizes.n_users * length(sizes.dims)
+    return RowPlaces(
+        0 if sizes.n_users == 1 else node * dim, begin, begin + sizes.n_items * length(sizes.item_dims)
     )
 
 

@@ -23,7 +23,6 @@ from gossiprec.models.base.item_records import (
     begin_epoch,
     end_epoch,
     load_records,
-    row_places,
     store_records,
     sync_records,
 )
@@ -40,6 +39,14 @@ from gossiprec.numerics.lazy_adam import (
 )
 from gossiprec.numerics.merge import Merge, merge_into
 from gossiprec.numerics.relevance_kernels import GAINS
+
+
+class Places(NamedTuple):
+    """Offsets of the parts of a row that a node uses: its user row, the items, and the shared weights."""
+
+    user: int
+    items: int
+    shared: int
 
 
 class Anchor(NamedTuple):
@@ -132,6 +139,14 @@ def new_workspace(most, versions, rule, sizes):
 def new_anchored_workspace(most, versions, rule, sizes):
     """Return the working arrays if items are drawn back."""
     return _new_workspace(most, versions, rule, sizes, sizes.n_items)
+
+
+@borrow
+def places_of(node, sizes):
+    """Return the offsets of the parts of a row that a node uses."""
+    dim = length(sizes.dims)
+    begin = sizes.n_users * dim
+    return Places(0 if sizes.n_users == 1 else node * dim, begin, begin + sizes.n_items * dim)
 
 
 @borrow
@@ -270,7 +285,7 @@ def _train(index, columns, versions, samples, rule, sizes, space, anchor):
     theta, m, v = versions.rows[columns.target[index]], space.no_moments, space.no_moments
     if rule.adam:
         m, v = versions.first[i], versions.second[i]
-    row, places, core = NodeRow(theta, m, v), row_places(i, sizes), space.core
+    row, places, core = NodeRow(theta, m, v), places_of(i, sizes), space.core
     user, begin, shared = places.user, places.items, places.shared
     n, span = len(positives) * (1 + rule.negatives), 2 * dim + 1
     size = n if rule.batch_size == 0 else rule.batch_size
@@ -318,7 +333,7 @@ def merge_task(index, columns, versions, sizes, lists, space):
         columns.node[index],
         length(sizes.dims),
     )
-    places = row_places(node, sizes)
+    places = places_of(node, sizes)
     begin = places.items if sizes.n_users == 1 else 0
     end = places.shared + dim + 1
     merge = Merge(source, target, begin, end, columns.merge_row, columns.merge_keep, low, high)
