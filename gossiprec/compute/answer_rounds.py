@@ -81,7 +81,7 @@ class SumRounds(ABC):
         """Return the round in the sum of which each answer is, -1 if it is in none."""
         return np.array([self._rounds.get(message, -1) for message in messages.tolist()], np.int64)
 
-    def take_rows(self) -> Mapping[str, npt.NDArray[Any]]:
+    def take_rows(self) -> dict[str, npt.NDArray[Any]]:
         """Return the exchanges of keys and shares since the last call, as columns of the log's kind ``control``."""
         none = _exchange_rows(0.0, 0, np.zeros(0, np.int64), 1, [])
         rows, self._rows = [none, *self._rows], []

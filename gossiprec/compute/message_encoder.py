@@ -24,7 +24,7 @@ from gossiprec.compute.messages import (
     RowTransform,
     Transform,
 )
-from gossiprec.compute.plan.program import UNSENT, Program
+from gossiprec.compute.plan.program import UNSENT, Program, Written
 from gossiprec.compute.plan.tape import Behaviour, Op, TapeEvent, TapeSegment, operations_by_slot
 from gossiprec.compute.store.arena import push_keys
 from gossiprec.compute.store.update import Update
@@ -146,10 +146,10 @@ class MessageEncoder:
         for own, found in zip(kept, memory[len(self._memory) :], strict=True):
             own[:] = found
 
-    def prepare(self, program: Program, tasks: I64) -> None:
+    def prepare(self, program: Program, tasks: I64) -> Written:
         """Rewrite the messages of the pushes among some tasks of one wave."""
         if not len(program.push):
-            return
+            return Written(tasks[:0])
         self._remember(program, tasks[program.push[tasks] == UNSENT])
         tasks = tasks[program.push[tasks] >= 0]
         kind = 2 * self._chain_of[program.node[tasks]] + self._hides_user[program.node[tasks]]
@@ -168,7 +168,7 @@ class MessageEncoder:
                 if self._resizes[node]:
                     self._note_size(program, task, payload.size_bytes)
             self._store.keep(program, task, payload, resized=bool(self._resizes[node]))
-        program.source[tasks] = program.target[tasks]
+        return Written(tasks)
 
     def _remember(self, program: Program, tasks: I64) -> None:
         """Add local updates after which nothing was sent to the memory of transforms that sum updates."""

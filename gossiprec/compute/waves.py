@@ -16,7 +16,7 @@ from gossiprec.base.arrays import F32, F64, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.machine import ThreadPool
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
+from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program, Written
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store import UpdateRows
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
@@ -157,11 +157,11 @@ class DeliveryHook(Protocol):
         """Read pool deliveries ``first .. last - 1``. May run at the same time as :meth:`observe`."""
 
 
-class TaskPreprocessor(Protocol):
+class WaveStep(Protocol):
     """A step on some tasks of a wave before the executor runs them; several threads may call it at once."""
 
-    def prepare(self, program: Program, tasks: I64) -> None:
-        """Change the rows or the program from which the executor continues."""
+    def prepare(self, program: Program, tasks: I64) -> Written:
+        """Write target rows of some tasks, and return which: the program continues from these."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class WaveOptions:
         Used if the executor allows it; results do not depend on its size.
     wave_size : int or None
         The largest number of tasks passed to the executor at once, or None for all; results do not depend on it.
-    steps : sequence of TaskPreprocessor
+    steps : sequence of WaveStep
         Run in this order, after the hooks have read the versions to be merged.
     check : FiniteCheck, optional
         Ends the run at the end of a wave in which a trained model is not finite.
@@ -184,7 +184,7 @@ class WaveOptions:
 
     threads: ThreadPool
     wave_size: int | None
-    steps: Sequence[TaskPreprocessor] = ()
+    steps: Sequence[WaveStep] = ()
     check: FiniteCheck | None = None
     versions: StoredVersions = NO_VERSIONS
 
@@ -318,7 +318,7 @@ class WaveRunner:
                 if len(seen):
                     watcher.observe(self._executor.store.rows_of_tasks(program, seen), program, seen)
             for step in self._steps:
-                step.prepare(program, mine)
+                program.continue_from(step.prepare(program, mine))
             self._run_tasks(program, mine)
             if self._check is not None:
                 self._check.check_tasks(program, mine)

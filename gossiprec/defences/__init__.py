@@ -26,7 +26,6 @@ from gossiprec.base.registry import Registry
 from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.messages import Transform
 from gossiprec.compute.plan.tape import Behaviour
-from gossiprec.compute.secure_sums import NeighbourSums
 from gossiprec.models.base import Layout, Model
 from gossiprec.rules.aggregators import InboxConfig
 
@@ -69,6 +68,8 @@ class Policy:
     """Modules that are imported late; a run and its dry run import them first, to fail early."""
     needs_all_nodes: ClassVar[bool] = False
     """Whether all users' nodes must use the policy, or none."""
+    scheme: ClassVar[str | None] = None
+    """Name of the scheme of messages that its nodes follow, if they learn other things than single models."""
 
     def __init__(self, options: Any, nodes: I64) -> None:
         self.options = options
@@ -100,10 +101,6 @@ class Policy:
 
     def inbox(self) -> InboxConfig | None:
         """Return the rule by which its nodes aggregate what they receive; None if the protocol decides."""
-        return None
-
-    def neighbour_sums(self) -> NeighbourSums | None:
-        """Return how its nodes learn only sums of what their neighbours send; None if they see every model."""
         return None
 
     def transform(self) -> Transform | None:

@@ -50,6 +50,7 @@ class SecureNeighbours(Policy):
     Options = SecureNeighboursOptions
     options: SecureNeighboursOptions
     needs_all_nodes = True
+    scheme = "sums"
 
     def check(self, model: Model, layout: Layout) -> None:
         """Refuse messages with the rows of all users."""

@@ -352,6 +352,11 @@ class CoordinatorOptions(Options):
     """sums: compute keys, masks and shares; false: the same sums take less time, because masks cancel; auto: compute
     them in rounds of up to 16 clients."""
 
+    @property
+    def scheme(self) -> str | None:
+        """The name of the scheme of messages of a coordinator that sees no single answer, or None."""
+        return None if self.sees == "updates" else "sums"
+
     @model_validator(mode="after")
     def _of_sums(self) -> CoordinatorOptions:
         fields = type(self).model_fields

@@ -44,7 +44,7 @@ def test_an_executor_goes_on_from_what_the_last_models_of_the_inbox_were_reduced
     before, rule, program = arena.rows.copy(), Largest(NoOptions()), one_task(target)
     reducing = InboxReducer({1: ReceiverConfig("largest", rule, 2, 0.5)}, arena, 0, np.zeros(5))
 
-    reducing.prepare(program, np.array([0]))
+    program.continue_from(reducing.prepare(program, np.array([0])))
     executor.run(program, np.array([0]))
     up_to_date(arena)
 
@@ -70,9 +70,10 @@ def test_nodes_without_an_inbox_are_left_alone():
     work, program = World().workload(), one_task(1)
     before = work.arena.rows.tobytes()
 
-    InboxReducer(
-        {2: ReceiverConfig("largest", Largest(NoOptions()), None, 1.0)}, work.arena, 0, np.zeros(5)
-    ).prepare(program, np.array([0]))
+    receivers = {2: ReceiverConfig("largest", Largest(NoOptions()), None, 1.0)}
+    written = InboxReducer(receivers, work.arena, 0, np.zeros(5)).prepare(program, np.array([0]))
+
+    program.continue_from(written)
 
     assert work.arena.rows.tobytes() == before
     assert program.merge_keep.tolist() == [-1, -1, 1, -1, 0.75]

@@ -9,15 +9,14 @@ import pytest
 
 from gossiprec.adversaries.attacks.observations import MergeDeliveries, Merges
 from gossiprec.base.errors import ScenarioError
-from gossiprec.compute.inbox_reducer import reduce_parts, takes_parts
 from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import MessagePayload, OutgoingTransforms, PushContext
-from gossiprec.compute.partial_messages import PartialMessages
+from gossiprec.compute.partial_messages import PartialMessages, reduce_parts
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Op, Tape
 from gossiprec.defences import POLICIES
 from gossiprec.emulation import prepare
-from gossiprec.emulation.assembly.virtual_nodes import PartialViews
+from gossiprec.emulation.schemes.virtual_nodes import PartialViews
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox, make_aggregator
 from gossiprec.scenario import load_scenario
@@ -133,16 +132,17 @@ def test_numbers_that_are_not_sent_keep_the_receivers_value():
     ):
         prepared = prepare(scenario(policy, protocol=protocol))
         arena, runner, seen = prepared.executor.work.arena, prepared.tape_runner(), []
-        merger = prepared.rewriting.merger if "average" not in protocol else prepared.reduction.reducer
+        (merger,) = prepared.schemes[0].steps if "average" not in protocol else [prepared.reduction.reducer]
         original = merger.prepare
 
         def spy(program, tasks, arena=arena, original=original, seen=seen, prepared=prepared):
             expected = {int(t): merged_plainly(prepared, arena, program, int(t)) for t in tasks}
-            original(program, tasks)
+            written = original(program, tasks)
             for task, row in expected.items():
                 if row is not None:
                     np.testing.assert_allclose(arena.rows[program.target[task]], row, rtol=2e-6, atol=1e-7)
                     seen.append(task)
+            return written
 
         object.__setattr__(merger, "prepare", spy)
         for _ in prepared.schedule.play(runner.run_segment):
@@ -158,7 +158,7 @@ def merged_plainly(prepared, arena, program, task):
     rows = [arena.rows[program.merge_row[entry]].copy() for entry in entries]
     for entry, other in zip(entries, rows, strict=True):
         message, sender = program.merge_message[[entry]], program.merge_sender[[entry]]
-        prepared.rewriting.partial_messages.expand([other], slice(0, len(other)), message, sender)
+        prepared.schemes[0].messages.expand([other], slice(0, len(other)), message, sender)
     received = [other[merged] for other in rows]
     if (program.merge_keep[list(entries)] < 0).any():
         weights = [
@@ -218,8 +218,8 @@ def test_rules_see_only_those_that_sent_a_number(rule):
     found = reduce_parts(made, own, Inbox(rows, np.arange(3), np.ones(3)))
 
     assert found.tolist() == [5, 3, 5, 100]
-    assert takes_parts(made)
-    assert not takes_parts(make_aggregator({"name": "krum", "byzantine": 1}))
+    assert made.takes_parts
+    assert not make_aggregator({"name": "krum", "byzantine": 1}).takes_parts
 
 
 def test_observers_complete_what_they_receive():

@@ -139,6 +139,21 @@ class TaskTables(NamedTuple):
         )
 
 
+class Written(NamedTuple):
+    """What a step of a wave has done of a program: targets that are written, and merges that are done.
+
+    Attributes
+    ----------
+    tasks : ndarray of int64
+        Tasks that continue from their target rows.
+    merges : ndarray of int64
+        Merges of these tasks of which nothing is left to do.
+    """
+
+    tasks: I64
+    merges: I64 = np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Program:
     """Tasks in an order in which they could run one by one; the plan gives those that are independent.
@@ -204,6 +219,14 @@ class Program:
         object.__setattr__(self, "found", np.full(len(self.merge_row), np.nan, np.float32))
         object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
         object.__setattr__(self, "finite", self.update < 0)
+
+    def continue_from(self, written: Written) -> None:
+        """Let tasks continue from their targets, into which done merges then merge the target itself: no change."""
+        tasks, merges = written
+        self.source[tasks] = self.target[tasks]
+        if len(merges):
+            of_task = np.searchsorted(self.merge_offsets, merges, side="right") - 1
+            self.merge_row[merges], self.merge_keep[merges] = self.target[of_task], 1.0
 
     def deliveries_in_turn(self, tasks: I64) -> Iterator[tuple[Bools, I64]]:
         """Yield, for k = 0, 1, ..., a mask of the tasks with a delivery number k, and its entries."""

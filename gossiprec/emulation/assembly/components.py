@@ -15,7 +15,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import registry_name
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.inbox_reducer import ReceiverConfig, takes_parts
+from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.local_update import TrainingSettings, draw_validation_candidates
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.plan.tape import Op
@@ -23,17 +23,12 @@ from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
+from gossiprec.emulation.assembly.message_scheme import MessageScheme, find_schemes
 from gossiprec.emulation.assembly.poisoners import (
     PoisonerGroup,
     add_poisoners,
     make_poisoner_groups,
     reported_positives,
-)
-from gossiprec.emulation.assembly.summed_answers import (
-    check_coordinator,
-    make_neighbour_settings,
-    make_sum_settings,
-    withhold_user_rows,
 )
 from gossiprec.emulation.progress import Progress
 from gossiprec.federated import (
@@ -161,21 +156,10 @@ class RunComponents:
         """The merge weight of every node; a poisoner has the weight of an average user."""
         return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
 
-    def with_sum_sizes(self) -> RunComponents:
-        """Return the components with messages of the size of masked vectors, if receivers only learn sums.
-
-        Raises
-        ------
-        ScenarioError
-            If a round has too few clients, or a sum might overflow.
-        """
-        settings, load = make_sum_settings(self) or make_neighbour_settings(self), self.node_load
-        if settings is None:
-            return self
-        size = np.full(self.protocol.n_users, settings.vector_bytes)
-        rest = slice(self.protocol.n_users, None)
-        sizes = (np.append(size, load.message_bytes[rest]), np.append(size, load.planned_bytes[rest]))
-        return replace(self, node_load=NodeLoad(*sizes, load.samples))
+    @property
+    def schemes(self) -> list[type[MessageScheme]]:
+        """The schemes of messages by which receivers do not read whole models one by one."""
+        return find_schemes(self.scenario, self.policies, self.outgoing, self.mode)
 
     @property
     def coordinator_parts(self) -> list[tuple[str, object]]:
@@ -243,8 +227,9 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         outgoing.mark_forged(entry.nodes, remembers=entry.memory_numbers > 0)
     for taken in choose_adversary_nodes(scenario, split.n_users):
         outgoing.take_over(taken)
-    withhold_user_rows(scenario, protocol, layout, outgoing)
-    check_partial_messages(outgoing, protocol, mode, server)
+    schemes = find_schemes(scenario, policies, outgoing, mode)
+    for scheme in schemes:
+        scheme.change_outgoing(scenario, protocol, layout, outgoing, server)
     inboxes = make_inboxes(scenario, policies, protocol, split, outgoing)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     per_update = feed.n_samples(training.negatives) * training.local_epochs
@@ -253,9 +238,12 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         scenario, split, protocol, mode, training, model, feed, layout, policies, attackers, coordination, outgoing,
         inboxes, NodeLoad(outgoing.message_bytes, outgoing.planned_bytes, samples),
     )  # fmt: skip
-    check_coordinator(components)
+    for scheme in schemes:
+        scheme.check(components)
     list(components.choose_root_users())  # refuses public data that do not exist
-    return components.with_sum_sizes()
+    for scheme in schemes:
+        components = replace(components, node_load=scheme.node_load(components))
+    return components
 
 
 def make_coordination(
@@ -447,30 +435,6 @@ def make_outgoing_transforms(
     return outgoing
 
 
-def check_partial_messages(
-    outgoing: OutgoingTransforms, protocol: Protocol, mode: RunMode, server: Server | None
-) -> None:
-    """Refuse messages that lack numbers if receivers read whole models.
-
-    Raises
-    ------
-    ScenarioError
-    """
-    if not outgoing.nodes_with("is_partial").any() or mode.sizes_follow_training:
-        return
-    reader = (
-        "protocol.server computes with" if server is not None
-        else "this protocol weights models by the performance of"
-        if any(Op.SCORE in behaviour.on_any_receive for behaviour in protocol.role_behaviours)
-        else None
-    )  # fmt: skip
-    if reader:
-        raise ScenarioError(
-            f"policies: {reader} whole models, but a policy sends parts of models; use rand-gossip, or fedavg "
-            "without a server, or remove the policy"
-        )
-
-
 def means_of_parts(protocol: Protocol, rules: Sequence[tuple[str, I64, InboxConfig | None]]) -> I64:
     """Return the nodes that average what arrives, and must wait for it to average each number over its senders."""
     waits = np.array([bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.role_behaviours])
@@ -520,7 +484,7 @@ def make_inboxes(
     for name, nodes, rule in rules:
         if rule is None or not len(nodes):
             continue
-        if partial and not takes_parts(rule.make()):
+        if partial and not rule.make().takes_parts:
             raise ScenarioError(
                 f"{name}: {rule.name} compares whole models, but a policy sends parts of models; use mean, median or "
                 "trimmed-mean, or remove the policy"

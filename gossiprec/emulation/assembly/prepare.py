@@ -17,22 +17,14 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.inputs import Inputs, record_inputs
 from gossiprec.base.machine import ThreadPool
-from gossiprec.compute.answer_rounds import AnswerRounds, SumRounds
+from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS, Executor
-from gossiprec.compute.inbox_reducer import (
-    InboxReducer,
-    PartialMerger,
-    ReceiverConfig,
-    SecureReduction,
-    ServerRunner,
-)
+from gossiprec.compute.inbox_reducer import InboxReducer, ReceiverConfig, ServerRunner
 from gossiprec.compute.local_update import TrainingMode
 from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.messages import OutgoingTransforms
-from gossiprec.compute.partial_messages import PartialMessages, find_pieces, packed_counts
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER, SUMS
-from gossiprec.compute.secure_sums import EXCHANGES, SecureSum
 from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
@@ -44,24 +36,16 @@ from gossiprec.emulation.assembly.components import RunComponents, note_large_de
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
 from gossiprec.emulation.assembly.memory import check_memory, estimate_memory, figure_bytes, process_bytes
+from gossiprec.emulation.assembly.message_scheme import MessageScheme
 from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.run_size import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.assembly.schedule import (
-    PrecomputedSchedule,
     Schedule,
     build_and_schedule,
     scheduled_inputs,
 )
 from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes
-from gossiprec.emulation.assembly.summed_answers import (
-    make_answer_rounds,
-    make_neighbour_rounds,
-    make_neighbour_settings,
-    make_sum_settings,
-    refuse_coalitions,
-)
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
-from gossiprec.emulation.assembly.virtual_nodes import PartialViews, make_partial_views, make_piece_views
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
 from gossiprec.scenario import Scenario
@@ -121,7 +105,7 @@ def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """How messages are rewritten and completed; each None if no message needs it.
+    """How messages are rewritten; each None if no message is.
 
     Attributes
     ----------
@@ -129,19 +113,10 @@ class Rewriting:
         The rewriting of pushes by transforms and poisoners.
     push_rounds : PushLog or None
         The log of rewritten pushes.
-    partial_messages : PartialMessages or None
-        The messages that lack numbers.
-    merger : PartialMerger or None
-        The merging of models of which some numbers were not sent.
-    views : PartialViews or None
-        The completion of such models for observers.
     """
 
     encoder: MessageEncoder | None
     push_rounds: PushLog | None
-    partial_messages: PartialMessages | None
-    merger: PartialMerger | None
-    views: PartialViews | None
 
 
 @dataclass(frozen=True)
@@ -152,14 +127,11 @@ class Reduction:
     ----------
     reducer : InboxReducer
         The aggregation of inboxes.
-    rounds : SumRounds or None
-        The rounds of the coordinator, or of nodes that learn sums, or None if they see every message.
     serving : ServerRunner or None
         The coordinator's computation, or None without a server.
     """
 
     reducer: InboxReducer
-    rounds: SumRounds | None
     serving: ServerRunner | None
 
 
@@ -183,6 +155,7 @@ class PreparedRun:
         The sender and arrival of every message.
     rewriting : Rewriting
     reduction : Reduction
+    schemes : list of MessageScheme
     shard : ShardContext or None
         The shard of a divided run that this process is, or None.
     inputs : Inputs
@@ -201,6 +174,7 @@ class PreparedRun:
     deliveries: MessageIndex
     rewriting: Rewriting
     reduction: Reduction
+    schemes: list[MessageScheme]
     shard: ShardContext | None
     inputs: Inputs = field(default_factory=dict)
 
@@ -218,7 +192,7 @@ class PreparedRun:
             "serving": self.reduction.serving,
             "push_rounds": self.rewriting.push_rounds,
             "encoder": self.rewriting.encoder,
-            "partial_views": self.rewriting.views,
+            **{registry_name(scheme): scheme for scheme in self.schemes},
         }
         return {name: part for name, part in found.items() if part is not None}
 
@@ -244,24 +218,9 @@ class PreparedRun:
 
     @property
     def control_kinds(self) -> list[str]:
-        """The kinds of messages without a model that the log has, those of secure sums last."""
-        return [*self.components.protocol.control_messages, *(EXCHANGES if self.learns_sums else ())]
-
-    @property
-    def learns_sums(self) -> bool:
-        """Whether the coordinator, or nodes of gossip, only learn sums."""
-        return self.reduction.rounds is not None and self.components.scenario.coordinator.sees != "final"
-
-    def show_final_model(self) -> None:
-        """Show attacks the coordinator's model in place of each client's latest answer, if they see nothing else."""
-        if not isinstance(self.reduction.rounds, AnswerRounds) or self.learns_sums:
-            return
-        coordinator = self.components.protocol.n_users
-        version = self.executor.store.merged_columns(self.planner.current_row(coordinator))
-        latest = self.reduction.rounds.latest
-        messages = np.array([latest[client] for client in sorted(latest)], np.int32)
-        for meter in self.meters if len(messages) else ():
-            meter.show_model(coordinator, messages, version, version)
+        """The kinds of messages without a model that the log has, those of schemes last."""
+        own = [*self.components.protocol.control_messages]
+        return own + [kind for scheme in self.schemes for kind in scheme.control_kinds]
 
     @property
     def own_rows(self) -> F32:
@@ -416,77 +375,44 @@ def _assemble(
             shard.bring(nodes)
         return store.models(planner.current_rows, nodes)
 
-    partial_messages = _find_partial_messages(components, executor, schedule)
-    pieces = make_piece_views(components, partial_messages)
+    schemes = [scheme(components, executor, schedule) for scheme in components.schemes]
+    pieces = [piece for scheme in schemes for piece in scheme.pieces]
     attacks = make_attacks(components, executor, threads, schedule.deliveries, models_of_nodes, pieces)
     weigh = executor.with_resolved_weights if schedule.depends_on_values else None
-    views = make_partial_views(components, attacks, partial_messages)
+    views = next((found for scheme in schemes if (found := scheme.views(attacks))), None)
     meters = make_hooks(components, attacks, deliveries, weigh, views, pieces)
-    rounds: SumRounds | None = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
-    hidden = range(components.protocol.n_users)
-    if rounds is not None:
-        refuse_coalitions(attacks)
-    elif (rounds := make_answer_rounds(components.scenario, components.protocol)) is not None:
-        hidden = range(components.protocol.n_users, components.protocol.n_nodes)
-    for meter in meters if rounds else ():
-        for node in hidden:
-            meter.hide_node(node)
+    for scheme in schemes:
+        scheme.hide(meters)
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
     if shard is not None:
         shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
         shard.set_owners(shard_of, keeps_first=components.scenario.churn.model == "reset")
     components.mode.write_first_models(components, executor, None if shard is None else shard.parts.own_nodes)
     components.give_root_data(executor)
-    receivers, serving = _coordinate(components, store, rounds, meters)
+    receivers, serving = _coordinate(components, store)
+    for scheme in schemes:
+        receivers = scheme.receivers(receivers)
     push_rounds = make_push_log(components)
-    encoder = merger = packed = None
-    if partial_messages is not None:
-        packed = partial_messages.packed
-        merger = PartialMerger(partial_messages, components.has_inbox, executor.work.arena, seed)
+    encoder = None
     if push_rounds is not None:
+        packed = sum((scheme.packed for scheme in schemes), np.zeros(components.protocol.n_nodes, np.int64))
         encoder = _make_encoder(components, executor, push_rounds, meters, packed)
-    reducer = InboxReducer(receivers, store, seed, deliveries.time, partial_messages)
+    reducer = InboxReducer(receivers, store, seed, deliveries.time)
     return PreparedRun(
         components, executor, threads, planner, meters, schedule, inputs.counts, needed, stopwatch.seconds, deliveries,
-        Rewriting(encoder, push_rounds, partial_messages, merger, views), Reduction(reducer, rounds, serving), shard,
+        Rewriting(encoder, push_rounds), Reduction(reducer, serving), schemes, shard,
     )  # fmt: skip
 
 
-def _find_partial_messages(
-    components: RunComponents, executor: Executor, schedule: Schedule
-) -> PartialMessages | None:
-    """Return the messages that lack numbers, or None if there are none; updates always have all numbers."""
-    outgoing, protocol, layout = components.outgoing, components.protocol, components.layout
-    is_partial = outgoing.nodes_with("is_partial")
-    if not is_partial.any() or components.mode.sizes_follow_training:
-        return None
-    piece = np.zeros(0, np.int32)
-    if outgoing.cuts:
-        assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts of models by performance"
-        seed, segments = components.scenario.seed, [tick.segment for tick in schedule.ticks]
-        piece = find_pieces(outgoing, seed, segments, protocol.role_behaviours, protocol.roles)
-    packed = packed_counts(outgoing, layout) * executor.work.arena.is_plain
-    return PartialMessages(layout, outgoing, is_partial, packed, piece)
-
-
 def _coordinate(
-    components: RunComponents, store: Store, rounds: SumRounds | None, meters: Sequence[AttackHook]
+    components: RunComponents, store: Store
 ) -> tuple[dict[int, ReceiverConfig], ServerRunner | None]:
-    """Return how each node reduces what it received, with the server of a coordinator, and secure sums."""
+    """Return how each node reduces what it received by its rule, with the server of a coordinator."""
     receivers, coordinator = components.inboxes.receivers, components.protocol.n_users
-    serving, sums, neighbours = None, make_sum_settings(components), make_neighbour_settings(components)
-    if components.coordination.server is not None:
-        serving = ServerRunner(components.coordination.server, coordinator, store, components.scenario.seed)
-        receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
-    if rounds is not None and sums is not None:
-        secure = SecureReduction(SecureSum(sums), rounds, [meter.show_model for meter in meters])
-        receivers = {**receivers, coordinator: replace(receivers[coordinator], secure=secure)}
-    if rounds is not None and neighbours is not None:
-        # a node of gossip does not know the versions before training
-        views = [partial(meter.show_model, has_base=False) for meter in meters]
-        secure = SecureReduction(SecureSum(neighbours), rounds, views, of_changes=False)
-        receivers = {node: replace(receiver, secure=secure) for node, receiver in receivers.items()}
-    return receivers, serving
+    if components.coordination.server is None:
+        return receivers, None
+    serving = ServerRunner(components.coordination.server, coordinator, store, components.scenario.seed)
+    return {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}, serving
 
 
 def _make_encoder(
@@ -494,7 +420,7 @@ def _make_encoder(
     executor: Executor,
     push_rounds: PushLog,
     meters: Sequence[AttackHook],
-    packed: I64 | None,
+    packed: I64,
 ) -> MessageEncoder:
     """Return the encoder of messages that differ between receivers, with the forgeries of the adversaries."""
     own = [meter for meter in meters if isinstance(meter, AdversaryHook)]

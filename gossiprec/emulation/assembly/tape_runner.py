@@ -87,7 +87,7 @@ class TapeRunner:
         self, prepared: PreparedRun, stopwatch: Stopwatch, versions: StoredVersions = NO_VERSIONS
     ) -> None:
         self._serving, self._schedule = prepared.reduction.serving, prepared.schedule
-        self._push_rounds, self._answer_rounds = prepared.rewriting.push_rounds, prepared.reduction.rounds
+        self._push_rounds, self._schemes = prepared.rewriting.push_rounds, prepared.schemes
         components = prepared.components
         self._protocol, self._mode, self._planner = components.protocol, components.mode, prepared.planner
         self._executor = prepared.executor
@@ -95,7 +95,8 @@ class TapeRunner:
         self._stopwatch, self._versions = stopwatch, versions
         wave_size = components.scenario.executor.wave_size
         reducer = prepared.reduction.reducer if prepared.reduction.reducer.has_inboxes else None
-        steps = (reducer, prepared.rewriting.merger, prepared.rewriting.encoder)
+        merging = [step for scheme in self._schemes for step in scheme.steps]
+        steps = (reducer, *merging, prepared.rewriting.encoder)
         options = WaveOptions(
             threads=prepared.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
@@ -137,8 +138,8 @@ class TapeRunner:
 
     def replay_segment(self, segment: TapeSegment) -> None:
         """Replay a segment that an earlier process carried out, with the values that the protocol received."""
-        if self._answer_rounds is not None:
-            self._answer_rounds.replay_segment(segment)
+        for scheme in self._schemes:
+            scheme.replay_segment(segment)
         if self._schedule.depends_on_values:
             self._send_values(next(self._replayed))
 
@@ -157,8 +158,8 @@ class TapeRunner:
         self._segments.append(segment)
         if self._push_rounds is not None:
             self._push_rounds.read_segment(segment)
-        if self._answer_rounds is not None:
-            self._answer_rounds.read_segment(segment)
+        for scheme in self._schemes:
+            scheme.read_segment(segment)
         if self._announces:
             with self._stopwatch("plan"):
                 self._announce(segment)

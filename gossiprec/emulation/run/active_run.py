@@ -300,8 +300,8 @@ class ActiveRun:
         with self._timed("log"):
             self._versions.write(planner.current_rows, last=last)
         with self._timed("attacks"):
-            if last:
-                self.prepared.show_final_model()
+            for scheme in self.prepared.schemes if last else ():
+                scheme.show_final_model(self.prepared)
             self._others.gather_observer_state()
             rows, findings = self._attacks.report(time=tick.time, round=tick.round)
             report.per_node |= self._attacks.now_per_node

@@ -36,7 +36,7 @@ class MessageSizes(Stateful):
 
     def __init__(self, prepared: PreparedRun) -> None:
         encoder, message_bytes = prepared.rewriting.encoder, prepared.components.node_load.message_bytes
-        self._partial = prepared.rewriting.partial_messages
+        self._schemes = prepared.schemes
         self._resized: dict[int, int] = encoder.sizes if encoder else {}
         self._message_bytes = message_bytes
         self._extra = prepared.components.outgoing.extra_bytes
@@ -60,8 +60,8 @@ class MessageSizes(Stateful):
                 self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
         found = np.repeat(sizes, segment.count).astype(np.int32)
-        if self._partial is not None:
-            self._partial.set_sizes(found, segment.first_message, segment.sender)
+        for scheme in self._schemes:
+            scheme.set_sizes(found, segment)
         if self._resized:
             messages = np.array(list(self._resized), np.int64)
             found[messages - segment.first_message] = list(self._resized.values())
@@ -182,8 +182,7 @@ class EventRecorder(Stateful):
         self._sessions = _sessions(protocol.availability)
         self._control_bytes = np.array([0, *protocol.control_messages.values()], np.int32)
         self._control = np.zeros(0, np.int32) if protocol.control_messages else None
-        self._secure_rounds = prepared.reduction.rounds if prepared.learns_sums else None
-        self._answer_bytes = load.message_bytes
+        self._schemes = prepared.schemes
         self.traffic = TrafficCounters()
         self.messages: Columns = {}
 
@@ -214,8 +213,6 @@ class EventRecorder(Stateful):
         if len(segment.control):
             size = np.where(segment.control > 0, self._control_bytes[segment.control], size)
         from_coordinator = segment.sender >= self._n_users
-        if self._secure_rounds is not None:
-            size = np.where(from_coordinator, size, self._answer_bytes[segment.sender]).astype(np.int32)
         sizes = size
         message, receiver, time = segment_deliveries(segment, self._inline)
         if self._inline:
@@ -238,8 +235,7 @@ class EventRecorder(Stateful):
             control_delays, control_queued = self._write_control(segment, self._control)
             delays, queued = np.append(delays, control_delays), np.append(queued, control_queued)
         self.traffic.add_segment(segment, sizes, from_coordinator, delays, queued)
-        if self._secure_rounds is not None:
-            exchanges = self._secure_rounds.take_rows()
+        for exchanges in (rows for scheme in self._schemes for rows in scheme.control_rows()):
             self._log.append("control", exchanges)
             self.traffic.add_bytes(exchanges["size_bytes"], exchanges["sender"] >= self._n_users)
         self._write_updates(segment, refused, math.inf if last else until)

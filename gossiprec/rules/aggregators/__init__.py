@@ -191,6 +191,11 @@ class Aggregator(Stateful, ABC):
         return getattr(self.options, "over", "all") == "touched"
 
     @property
+    def takes_parts(self) -> bool:
+        """Whether received models may lack numbers, because each number is reduced by itself: a mean does."""
+        return self.streaming
+
+    @property
     def min_models(self) -> int:
         """Minimum number of models for the rule to be itself; a run that expects fewer is refused."""
         return 1

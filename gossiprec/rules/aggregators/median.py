@@ -22,6 +22,11 @@ class Median(TouchedRule):
 
     enough = 3  # the median of two models is their mean
 
+    @property
+    def takes_parts(self) -> bool:
+        """Whether received models may lack numbers: each number of whole models is reduced by itself."""
+        return not self.uses_deltas
+
     def breakdown(self, n: int) -> int:
         """Return the largest number below half of the models."""
         return (n - 1) // 2

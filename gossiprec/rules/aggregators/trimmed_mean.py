@@ -45,6 +45,11 @@ class TrimmedMean(TouchedRule):
     options: TrimmedMeanOptions
 
     @property
+    def takes_parts(self) -> bool:
+        """Whether received models may lack numbers: each number of whole models is reduced by itself."""
+        return not self.uses_deltas
+
+    @property
     def min_models(self) -> int:
         """Number of models of which at least one is left."""
         drop = self.options.drop or 0

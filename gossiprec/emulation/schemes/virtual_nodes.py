@@ -72,10 +72,10 @@ def _fill(row: F32, known: F32) -> None:
 
 
 def make_partial_views(
-    components: RunComponents, attacks: list[Attack], partial: PartialMessages | None
+    components: RunComponents, attacks: list[Attack], partial: PartialMessages
 ) -> PartialViews | None:
-    """Return the completion of partial models for attacks, or None if there are none of either."""
-    if not attacks or partial is None:
+    """Return the completion of partial models for attacks, or None if there are none."""
+    if not attacks:
         return None
     layout, draw = components.layout, generator(components.scenario.seed, "initial-common", 0)
     first = np.zeros(layout.row_size, np.float32)
@@ -133,7 +133,7 @@ class PieceView:
         return replace(ranking, scores=ranking.scores[:, self._names[:n_users]])
 
 
-def make_piece_views(components: RunComponents, partial: PartialMessages | None) -> list[PieceView]:
+def make_piece_views(components: RunComponents, partial: PartialMessages) -> list[PieceView]:
     """Return the view of an observer of the virtual nodes with each piece; none if nodes send under their own ids.
 
     Raises
@@ -143,7 +143,7 @@ def make_piece_views(components: RunComponents, partial: PartialMessages | None)
     """
     outgoing, protocol, seed = components.outgoing, components.protocol, components.scenario.seed
     used = outgoing.nodes_with("n_virtual_nodes")
-    if not used.any() or partial is None:
+    if not used.any():
         return []
     _check(components, used)
     nodes = np.flatnonzero(used)
