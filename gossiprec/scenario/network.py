@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -235,6 +235,8 @@ def _with_law(raw: Any, key: str, law: str) -> Any:
 class Bandwidth(Options):
     """Bytes per mean wake period that a node sends and receives, shared fairly by its messages."""
 
+    sharing: ClassVar[str] = "fair-share"
+    """Registered name of the sharing."""
     up: Rates | None = None
     """Upload rate: a number, or a distribution over nodes; null: no limit."""
     down: Rates | None = None

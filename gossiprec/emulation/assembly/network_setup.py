@@ -44,9 +44,8 @@ from gossiprec.network.sim.availability import (
     repeat_sessions,
 )
 from gossiprec.network.sim.clock import ComputeTime, bytes_per_wake, units_per_wake
-from gossiprec.network.sim.fair_share import FairShare
 from gossiprec.network.sim.network import Latency, MatrixLatency, Network, Partition, SiteLatency
-from gossiprec.network.sim.transport import Transport
+from gossiprec.network.sim.transport import SHARINGS, BandwidthSharing, Transport
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.network import (
     DeviceSessions,
@@ -192,14 +191,15 @@ def _transport(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> Transp
     )
 
 
-def _sharing(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> FairShare | None:
+def _sharing(scenario: Scenario, protocol: Protocol, load: NodeLoad) -> BandwidthSharing | None:
     options = scenario.network.bandwidth
     if not options.is_limited:
         return None
     up, down = (_rates(scenario, protocol, key, purpose) for key, purpose in (("up", UP), ("down", DOWN)))
     n_wakes = len(protocol.clock.node_ids) * protocol.wakes
     expected = n_wakes * (protocol.messages_per_wake or protocol.n_users)
-    return FairShare(up, down, load.planned_bytes.astype(np.float64), compiled=expected >= MIN_COMPILED)
+    sizes = load.planned_bytes.astype(np.float64)
+    return SHARINGS[options.sharing](up, down, sizes, compiled=expected >= MIN_COMPILED)
 
 
 def _rates(scenario: Scenario, protocol: Protocol, direction: str, purpose: int) -> F64:

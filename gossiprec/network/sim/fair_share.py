@@ -10,10 +10,12 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I64, Bools
 from gossiprec.native.jit import jitable
+from gossiprec.network.sim.transport import SHARINGS
 
 FIRST_PLACES = 64
 
 
+@SHARINGS.register("fair-share")
 class FairShare:
     """Transfers in progress, and transfers that have not started yet.
 

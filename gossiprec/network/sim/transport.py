@@ -12,13 +12,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gossiprec.base.arrays import F64, I64
+from gossiprec.base.arrays import F64, I64, Bools
+from gossiprec.base.registry import Registry
 from gossiprec.network.sim.availability import Availability
-from gossiprec.network.sim.fair_share import FairShare
 from gossiprec.network.sim.network import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS, Network
 
 
@@ -86,6 +86,36 @@ class MessageOutcomes:
         )
 
 
+class BandwidthSharing(Protocol):
+    """Transfers that share limited bandwidth; see :class:`gossiprec.network.sim.fair_share.FairShare`."""
+
+    def __init__(self, up: F64, down: F64, size: F64, *, compiled: bool) -> None:
+        """Take the rates of every node, the size of its messages, and whether to compile the loop."""
+
+    @property
+    def next_time(self) -> float:
+        """Time at which a transfer next starts or ends; infinite if there is none."""
+
+    def unshared_duration(self, sender: Any, receiver: Any, size: int | None = None) -> Any:
+        """Return the time of a transfer that shares neither end; its size is the sender's if it is not given."""
+
+    def schedule_start(
+        self, time: float, ticket: int, sender: int, receiver: int, cut: float, size: int | None = None
+    ) -> None:
+        """Schedule the start of a transfer; it breaks off at time `cut`, when its sender goes offline."""
+
+    def step(self) -> list[tuple[int, bool]]:
+        """Advance transfers to :attr:`next_time`; return the tickets that end then, and whether they completed."""
+
+    def add_and_advance(
+        self, time: F64, ticket: I64, sender: I64, receiver: I64, cut: F64, limit: float
+    ) -> tuple[I64, F64, Bools]:
+        """Add transfers and advance all up to `limit`; return tickets, times and completion of those that end."""
+
+
+SHARINGS: Registry[type[BandwidthSharing]] = Registry("sharing of bandwidth", __package__)
+
+
 class Transport:
     """Messages in transit.
 
@@ -97,7 +127,7 @@ class Transport:
         Whether a message that arrives while its receiver is offline waits for it; otherwise it is lost.
     in_order : bool
         Whether messages from one node to another never overtake.
-    sharing : FairShare, optional
+    sharing : BandwidthSharing, optional
         Bandwidth that messages share before they take their latency; unlimited if omitted.
 
     Attributes
@@ -113,7 +143,7 @@ class Transport:
         *,
         held: bool = False,
         in_order: bool = False,
-        sharing: FairShare | None = None,
+        sharing: BandwidthSharing | None = None,
     ) -> None:
         self.network = network
         self.moving = 0
@@ -174,7 +204,7 @@ class Transport:
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
 
-    def _step_transfers(self, sharing: FairShare) -> None:
+    def _step_transfers(self, sharing: BandwidthSharing) -> None:
         """Process the next start or end of a transfer."""
         time = sharing.next_time
         for message, whole in sharing.step():
@@ -263,7 +293,7 @@ class Transport:
         return everything.select(due)
 
     def _through_bandwidth(
-        self, sharing: FairShare, sent: MessageOutcomes, delay: F64, until: float
+        self, sharing: BandwidthSharing, sent: MessageOutcomes, delay: F64, until: float
     ) -> MessageOutcomes:
         """Start transfers; return the outcomes of those that end before `until`."""
         self._transfers = MessageOutcomes.joined([self._transfers, sent])
