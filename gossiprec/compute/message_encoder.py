@@ -13,6 +13,7 @@ from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.isolation import is_foreign
 from gossiprec.compute.executors.base import Executor, ExecutorContext
+from gossiprec.compute.message_sizes import MessageSizes, SizesByPush
 from gossiprec.compute.messages import (
     Forgery,
     MessagePayload,
@@ -52,6 +53,8 @@ class MessageEncoder:
     outgoing : OutgoingTransforms
     executor : Executor
     pushes : PushLog
+    sizes : MessageSizes
+        Takes the sizes of messages.
     forgeries : mapping of int to Forgery, optional
         The forgery of each node that forges its messages.
     packed : ndarray of int64, shape (n_nodes,), optional
@@ -59,13 +62,6 @@ class MessageEncoder:
     answers : mapping of int to callable, optional
         For each node of an adversary, what it sends in place of a message, given the message, the version before the
         last local update, and the push.
-
-    Attributes
-    ----------
-    numbers : dict of (int, int) to int
-        If clients send updates, the number of rewritten numbers of each push, by (node, number of its push).
-    sizes : dict of int to int
-        Bytes of each message that is not logged yet, if transforms resize the messages of its sender.
     """
 
     def __init__(
@@ -73,21 +69,20 @@ class MessageEncoder:
         outgoing: OutgoingTransforms,
         executor: Executor,
         pushes: PushLog,
+        sizes: MessageSizes,
         forgeries: Mapping[int, Forgery] | None = None,
         answers: Mapping[int, Answer] | None = None,
         packed: I64 | None = None,
     ) -> None:
         self._outgoing = outgoing
         self._work = work = executor.work
-        self._pushes = pushes
+        self.pushes, self._sizes = pushes, sizes
         self._forgeries, self._answers = forgeries or {}, answers or {}
-        self.numbers: dict[tuple[int, int], int] = {}
-        self.sizes: dict[int, int] = {}
         self._resizes, self._extra = outgoing.nodes_with("resizes"), outgoing.extra_bytes
         self._hides_user = outgoing.withholds_role(BlockRole.USER)
         store = executor.store
         self._store = (
-            _Updates(store, executor.update_bytes)
+            _Updates(store, sizes.updates)
             if isinstance(store, UpdateStore)
             else _Versions(work, self._hides_user.tolist())
         )
@@ -123,12 +118,13 @@ class MessageEncoder:
         return found[0] if found else len(self._chains) - 1
 
     def state(self) -> dict[str, Any]:
-        """Return the memory of all transforms and forgeries, for a checkpoint."""
-        return {"memory": self.export_nodes(np.arange(len(self._chain_of)))}
+        """Return the memory of all transforms and forgeries, and what is known of pushes, for a checkpoint."""
+        return {"memory": self.export_nodes(np.arange(len(self._chain_of))), "pushes": self.pushes.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a :meth:`state`."""
         self.import_nodes(np.arange(len(self._chain_of)), state["memory"])
+        self.pushes.restore(state["pushes"])
 
     def export_nodes(self, nodes: I64) -> list[F32]:
         """Return copies of the memory of some nodes."""
@@ -164,7 +160,7 @@ class MessageEncoder:
             else:
                 payload = self._encoded(program, task, node, number)
                 if payload.touched is not None:
-                    self.numbers[node, number] = sum(part.size for part in payload.parts)
+                    self._sizes.rewritten[node, number] = sum(part.size for part in payload.parts)
                 if self._resizes[node]:
                     self._note_size(program, task, payload.size_bytes)
             self._store.keep(program, task, payload, resized=bool(self._resizes[node]))
@@ -202,7 +198,7 @@ class MessageEncoder:
         places = np.zeros((2, len(tasks)), np.int64)
         places[1] = 1
         if any(each.per_receiver for _, each in chain):
-            places[:] = np.transpose([self._pushes.place(*key) for key in zip(
+            places[:] = np.transpose([self.pushes.place(*key) for key in zip(
                 program.push_message[tasks].tolist(), nodes.tolist(), numbers.tolist(), strict=True
             )])  # fmt: skip
         ends = (layout.users.stop - begin, layout.items.stop - begin, layout.shared.stop - begin)
@@ -256,20 +252,20 @@ class MessageEncoder:
         messages, size = program.push_message[tasks], sizes[place]
         if messages[0] >= 0:
             size += self._extra[program.node[tasks]]
-            self.sizes.update(zip(messages.tolist(), size.tolist(), strict=True))
+            self._sizes.resized.update(zip(messages.tolist(), size.tolist(), strict=True))
         else:
             for task, each_size in zip(tasks.tolist(), size.tolist(), strict=True):
                 self._note_size(program, task, each_size)
 
     def _note_size(self, program: Program, task: int, size: int) -> None:
         node, message = int(program.node[task]), int(program.push_message[task])
-        of_push = self._pushes.event(node, int(program.push[task])).messages
+        of_push = self.pushes.event(node, int(program.push[task])).messages
         for each in of_push if message < 0 else (message,):
-            self.sizes[each] = size + int(self._extra[node])
+            self._sizes.resized[each] = size + int(self._extra[node])
 
     def _encoded(self, program: Program, task: int, node: int, number: int) -> MessagePayload:
         payload = self._store.leaving(int(program.source[task]), node)
-        event, message = self._pushes.event(node, number), int(program.push_message[task])
+        event, message = self.pushes.event(node, number), int(program.push_message[task])
         receiver = () if message < 0 else (int(event.all_receivers[message - event.messages.start]),)
         for name, transform in self._outgoing.rewriting_transforms(node):
             base = self._store.base(int(program.source[task]), int(program.base[task]), node)
@@ -300,13 +296,13 @@ class MessageEncoder:
     ) -> MessagePayload:
         """Return the payload that a node of an adversary sends in place of another."""
         node, number = int(program.node[task]), int(program.push[task])
-        receivers = np.array(receiver, np.int64) if receiver else self._pushes.event(node, number).receivers
+        receivers = np.array(receiver, np.int64) if receiver else self.pushes.event(node, number).receivers
         push = self._push(node, number, receivers)
         base = self._store.whole_base(int(program.source[task]), int(program.base[task]), node)
         return self._answers[node](payload, base, push)
 
     def _push(self, node: int, number: int, receivers: I64, *memory: F32) -> PushContext:
-        event, items = self._pushes.event(node, number), self._work.feed.positives[node].copy()
+        event, items = self.pushes.event(node, number), self._work.feed.positives[node].copy()
         cohort = event.cohort.copy()
         return PushContext(self._work.seed, node, number, items, event.round, receivers, cohort, *memory)
 
@@ -314,7 +310,7 @@ class MessageEncoder:
         handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
         memory = self._forged_memory.get(node, np.zeros(0, np.float32))
         push = PushContext(
-            self._work.seed, node, number, items, self._pushes.event(node, number).round, memory=memory
+            self._work.seed, node, number, items, self.pushes.event(node, number).round, memory=memory
         )
         change = self._forgeries[node].forge(self._store.whole(handle, node), push)
         return self._store.changed(handle, node, change)
@@ -369,7 +365,7 @@ class _Versions:
 class _Updates(_Versions):
     """The access to updates of clients without a model: the rows that they touched. Users' rows never leave."""
 
-    def __init__(self, store: UpdateStore, sizes: dict[tuple[int, int], int] | None) -> None:
+    def __init__(self, store: UpdateStore, sizes: SizesByPush | None) -> None:
         assert sizes is not None, "clients send updates"
         self._store, self._sizes = store, sizes
 

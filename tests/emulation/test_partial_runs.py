@@ -151,8 +151,8 @@ def test_nodes_work_at_the_same_time_as_without_parts(policy):
         plans = []
 
         def plan(segment):
-            if prepared.rewriting.push_rounds is not None:
-                prepared.rewriting.push_rounds.read_segment(segment)
+            for encoder in prepared.outgoing.encoders:
+                encoder.pushes.read_segment(segment)
             plans.append(prepared.planner.plan(segment))
 
         for _ in prepared.schedule.play(plan):

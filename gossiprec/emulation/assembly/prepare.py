@@ -21,7 +21,8 @@ from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS, Executor
 from gossiprec.compute.inbox_reducer import InboxReducer, ReceiverConfig, ServerRunner
 from gossiprec.compute.local_update import TrainingMode
-from gossiprec.compute.message_encoder import MessageEncoder, PushLog
+from gossiprec.compute.message_encoder import MessageEncoder
+from gossiprec.compute.message_sizes import MessageSizes
 from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER, SUMS
@@ -104,19 +105,18 @@ def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
 
 
 @dataclass(frozen=True)
-class Rewriting:
-    """How messages are rewritten; each None if no message is.
+class Outgoing:
+    """How messages leave: a policy, a poisoner and an adversary rewrite them, in this order.
 
     Attributes
     ----------
-    encoder : MessageEncoder or None
-        The rewriting of pushes by transforms and poisoners.
-    push_rounds : PushLog or None
-        The log of rewritten pushes.
+    sizes : MessageSizes
+    encoders : tuple of MessageEncoder
+        The rewriting of pushes by all three; empty if no message is rewritten.
     """
 
-    encoder: MessageEncoder | None
-    push_rounds: PushLog | None
+    sizes: MessageSizes
+    encoders: tuple[MessageEncoder, ...]
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class PreparedRun:
         Wall time of the preparations, by part.
     deliveries : MessageIndex
         The sender and arrival of every message.
-    rewriting : Rewriting
+    outgoing : Outgoing
     reduction : Reduction
     schemes : list of MessageScheme
     shard : ShardContext or None
@@ -172,7 +172,7 @@ class PreparedRun:
     memory_bytes: dict[str, int]
     seconds: dict[str, float]
     deliveries: MessageIndex
-    rewriting: Rewriting
+    outgoing: Outgoing
     reduction: Reduction
     schemes: list[MessageScheme]
     shard: ShardContext | None
@@ -190,8 +190,7 @@ class PreparedRun:
             "planner": self.planner,
             "reducing": self.reduction.reducer,
             "serving": self.reduction.serving,
-            "push_rounds": self.rewriting.push_rounds,
-            "encoder": self.rewriting.encoder,
+            **{f"encoder{n}": encoder for n, encoder in enumerate(self.outgoing.encoders)},
             **{registry_name(scheme): scheme for scheme in self.schemes},
         }
         return {name: part for name, part in found.items() if part is not None}
@@ -392,15 +391,15 @@ def _assemble(
     receivers, serving = _coordinate(components, store)
     for scheme in schemes:
         receivers = scheme.receivers(receivers)
-    push_rounds = make_push_log(components)
-    encoder = None
-    if push_rounds is not None:
-        packed = sum((scheme.packed for scheme in schemes), np.zeros(components.protocol.n_nodes, np.int64))
-        encoder = _make_encoder(components, executor, push_rounds, meters, packed)
+    message_bytes, extra = components.node_load.message_bytes, components.outgoing.extra_bytes
+    control_bytes = [*components.protocol.control_messages.values()]
+    sizes = MessageSizes(message_bytes, extra, control_bytes, executor.update_bytes, schemes)
+    packed = sum((scheme.packed for scheme in schemes), np.zeros(components.protocol.n_nodes, np.int64))
+    outgoing = Outgoing(sizes, _make_encoders(components, executor, sizes, meters, packed))
     reducer = InboxReducer(receivers, store, seed, deliveries.time)
     return PreparedRun(
         components, executor, threads, planner, meters, schedule, inputs.counts, needed, stopwatch.seconds, deliveries,
-        Rewriting(encoder, push_rounds), Reduction(reducer, serving), schemes, shard,
+        outgoing, Reduction(reducer, serving), schemes, shard,
     )  # fmt: skip
 
 
@@ -415,18 +414,21 @@ def _coordinate(
     return {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}, serving
 
 
-def _make_encoder(
+def _make_encoders(
     components: RunComponents,
     executor: Executor,
-    push_rounds: PushLog,
+    sizes: MessageSizes,
     meters: Sequence[AttackHook],
     packed: I64,
-) -> MessageEncoder:
-    """Return the encoder of messages that differ between receivers, with the forgeries of the adversaries."""
+) -> tuple[MessageEncoder, ...]:
+    """Return the encoder of messages that are rewritten, with the forgeries of adversaries; none if none is."""
+    pushes = make_push_log(components)
+    if pushes is None:
+        return ()
     own = [meter for meter in meters if isinstance(meter, AdversaryHook)]
     answers = {node: meter.answer for meter in own for node in meter.attack.nodes.tolist()}
     forgeries = make_forgeries(components, executor)
-    return MessageEncoder(components.outgoing, executor, push_rounds, forgeries, answers, packed)
+    return (MessageEncoder(components.outgoing, executor, pushes, sizes, forgeries, answers, packed),)
 
 
 def _kernels_of(prepared: PreparedRun) -> list[Part]:

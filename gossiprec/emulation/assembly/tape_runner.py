@@ -87,7 +87,7 @@ class TapeRunner:
         self, prepared: PreparedRun, stopwatch: Stopwatch, versions: StoredVersions = NO_VERSIONS
     ) -> None:
         self._serving, self._schedule = prepared.reduction.serving, prepared.schedule
-        self._push_rounds, self._schemes = prepared.rewriting.push_rounds, prepared.schemes
+        self._encoders, self._schemes = prepared.outgoing.encoders, prepared.schemes
         components = prepared.components
         self._protocol, self._mode, self._planner = components.protocol, components.mode, prepared.planner
         self._executor = prepared.executor
@@ -96,7 +96,7 @@ class TapeRunner:
         wave_size = components.scenario.executor.wave_size
         reducer = prepared.reduction.reducer if prepared.reduction.reducer.has_inboxes else None
         merging = [step for scheme in self._schemes for step in scheme.steps]
-        steps = (reducer, *merging, prepared.rewriting.encoder)
+        steps = (reducer, *merging, *self._encoders)
         options = WaveOptions(
             threads=prepared.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
@@ -156,8 +156,8 @@ class TapeRunner:
     def run_segment(self, segment: TapeSegment) -> None:
         """Plan and compute a tape segment; afterwards every node's row is its current model."""
         self._segments.append(segment)
-        if self._push_rounds is not None:
-            self._push_rounds.read_segment(segment)
+        for encoder in self._encoders:
+            encoder.pushes.read_segment(segment)
         for scheme in self._schemes:
             scheme.read_segment(segment)
         if self._announces:

@@ -11,7 +11,6 @@ import numpy as np
 
 from gossiprec.base.arrays import F64, I32, I64, U8, Bools
 from gossiprec.compute.local_update import TrainingSettings
-from gossiprec.compute.messages import BYTES
 from gossiprec.compute.plan.tape import RECEIVING, WAKING, TapeEvent, TapeSegment
 from gossiprec.emulation.assembly.network_setup import trains_on_event
 from gossiprec.emulation.assembly.schedule import segment_deliveries
@@ -23,62 +22,6 @@ from gossiprec.runs.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
-
-
-class MessageSizes(Stateful):
-    """Sizes of messages, in the order in which they are sent.
-
-    Sizes of updates, by (node, number of its update), and of resized messages are removed from their mappings once they
-    are logged.
-    """
-
-    checkpointed = ("n_trained", "coordinates")
-
-    def __init__(self, prepared: PreparedRun) -> None:
-        encoder, message_bytes = prepared.rewriting.encoder, prepared.components.node_load.message_bytes
-        self._schemes = prepared.schemes
-        self._resized: dict[int, int] = encoder.sizes if encoder else {}
-        self._message_bytes = message_bytes
-        self._extra = prepared.components.outgoing.extra_bytes
-        self._trained = prepared.executor.update_bytes
-        self._encoded: dict[tuple[int, int], int] = encoder.numbers if encoder else {}
-        self._n_trained = np.zeros(len(message_bytes), np.int64)
-        self._coordinates = np.zeros(len(message_bytes), np.int64)
-
-    def sizes_of_messages(self, segment: TapeSegment) -> I32:
-        """Return the sizes of the messages sent in a tape segment that was carried out."""
-        sizes = self._message_bytes[segment.node]
-        if self._trained is not None:
-            answers = (segment.kind == TapeEvent.DELIVER) & (segment.node < len(self._message_bytes) - 1)
-            first = segment.first_message + np.cumsum(segment.count) - segment.count
-            for event in np.flatnonzero(answers).tolist():
-                node = int(segment.node[event])
-                which = node, int(self._n_trained[node])
-                # the size of a resized message is set below
-                if which in self._trained or int(first[event]) not in self._resized:
-                    sizes[event] = self._trained.pop(which) + self._extra[node]
-                self._coordinates[node] += self._encoded.pop(which, 0)
-                self._n_trained[node] += 1
-        found = np.repeat(sizes, segment.count).astype(np.int32)
-        for scheme in self._schemes:
-            scheme.set_sizes(found, segment)
-        if self._resized:
-            messages = np.array(list(self._resized), np.int64)
-            found[messages - segment.first_message] = list(self._resized.values())
-            self._resized.clear()
-        return found
-
-    def count_rewritten_values(self, pushes: I64) -> I64:
-        """Return the values that policies rewrote in all messages of each node so far; copies count once.
-
-        Parameters
-        ----------
-        pushes : ndarray of int64, shape (n_nodes,)
-            The number of rewritten pushes of whole models; the values in updates are counted one by one.
-        """
-        if self._trained is not None:
-            return self._coordinates
-        return np.asarray(pushes * ((self._message_bytes - self._extra) // BYTES))
 
 
 @dataclass
@@ -154,7 +97,6 @@ class EventRecorder(Stateful):
 
     Attributes
     ----------
-    sizes : MessageSizes
     messages : mapping of str to ndarray
         The columns of the messages that were delivered between the last two reports.
     """
@@ -167,7 +109,7 @@ class EventRecorder(Stateful):
         self._log = log
         self._roles = protocol.roles
         self._samples, self._mode, self._feed = load.samples, components.mode, components.feed
-        self.sizes = MessageSizes(prepared)
+        self.sizes = prepared.outgoing.sizes
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
         self._n_users = protocol.n_users
@@ -180,7 +122,6 @@ class EventRecorder(Stateful):
         self._sent_bytes = np.zeros(0, np.int32)
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last segment
         self._sessions = _sessions(protocol.availability)
-        self._control_bytes = np.array([0, *protocol.control_messages.values()], np.int32)
         self._control = np.zeros(0, np.int32) if protocol.control_messages else None
         self._schemes = prepared.schemes
         self.traffic = TrafficCounters()
@@ -210,8 +151,6 @@ class EventRecorder(Stateful):
         if self._view is not None:
             self._write_views(segment)
         sent_at, size = segment.sent_at, self.sizes.sizes_of_messages(segment)
-        if len(segment.control):
-            size = np.where(segment.control > 0, self._control_bytes[segment.control], size)
         from_coordinator = segment.sender >= self._n_users
         sizes = size
         message, receiver, time = segment_deliveries(segment, self._inline)

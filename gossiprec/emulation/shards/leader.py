@@ -59,22 +59,6 @@ class ShardStateService:
         own, n_users = self.shard.parts.own_nodes, self._prepared.components.split.n_users
         return own[: np.searchsorted(own, n_users)]
 
-    def take_new_update_sizes(self) -> dict[str, I64]:
-        """Return the sizes of updates trained since the last call, and the number of rewritten values of each."""
-        sizes, resized = self._sizes, self._resized
-        rows = {name: [(*update, size) for update, size in own.items()] for name, own in sizes.items()}
-        rows["resized"] = [(message, 0, size) for message, size in resized.items()]
-        resized.clear()
-        for own in sizes.values():
-            own.clear()
-        return {name: np.array(entries, np.int64).reshape(-1, 3) for name, entries in rows.items()}
-
-    def add_update_sizes(self, sizes: Mapping[str, I64]) -> None:
-        """Add the sizes that :meth:`take_new_update_sizes` returned."""
-        for name, known in self._sizes.items():
-            known |= {(node, number): size for node, number, size in sizes[name].tolist()}
-        self._resized.update((message, size) for message, _, size in sizes["resized"].tolist())
-
     def metric_inputs(self, utility: UtilityEvaluator) -> MetricInputs:
         """Return the metric inputs from the models of the shard's own users."""
         current = self._planner.current_rows
@@ -107,9 +91,9 @@ class ShardStateService:
         needed = self._planner.needed_rows
         rows = self._payloads.result_handles(needed[self.shard.routes.last_writing_shard(needed) == number])
         nodes = self.shard.parts.nodes_of_shard(number)
-        rules, encoder = self._prepared.reduction.reducer.state(), self._prepared.rewriting.encoder
+        rules, encoders = self._prepared.reduction.reducer.state(), self._prepared.outgoing.encoders
         return {
-            "encoder": [] if encoder is None else encoder.export_nodes(nodes),
+            "encoders": [encoder.export_nodes(nodes) for encoder in encoders],
             "rows": (rows, self._payloads.pack(rows, nodes)),
             "nodes": self._payloads.state_outside_handles(nodes),
             "attacks": self._attacks(number, whole=True),
@@ -129,33 +113,20 @@ class ShardStateService:
         self._payloads.restore_outside_handles(nodes, state["nodes"])
         self.restore_observer_state(number, state["attacks"])
         self._prepared.reduction.reducer.restore_rules(state["rules"])
-        if self._prepared.rewriting.encoder is not None:
-            self._prepared.rewriting.encoder.import_nodes(nodes, state["encoder"])
+        for encoder, memory in zip(self._prepared.outgoing.encoders, state["encoders"], strict=True):
+            encoder.import_nodes(nodes, memory)
 
     def restore_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Restore the part of a checkpoint that belongs to this shard."""
         prepared, planner = self._prepared, self._planner
         planner.restore(state["planner"])
-        if prepared.rewriting.push_rounds is not None:
-            prepared.rewriting.push_rounds.restore(state["push_rounds"])
+        for encoder, pushes in zip(prepared.outgoing.encoders, state["pushes"], strict=True):
+            encoder.pushes.restore(pushes)
         prepared.executor.store.grow(planner.capacity)
         self.shard.routes.restore(*planner.last_writers)
         self._payloads.refer_to_versions(planner.needed_rows, state["versions"])
         self.restore_full_state(self.shard.number, state["own"])
         self.runner.note_used_rows(state["own"]["rows"][0])
-
-    @property
-    def _sizes(self) -> dict[str, dict[tuple[int, int], int]]:
-        """The sizes and rewritten values of updates that are not logged yet, by node and number of its update."""
-        sizes, encoder = self._prepared.executor.update_bytes, self._prepared.rewriting.encoder
-        rewritten = {} if encoder is None else encoder.numbers
-        return {"updates": {} if sizes is None else sizes, "rewritten": rewritten}
-
-    @property
-    def _resized(self) -> dict[int, int]:
-        """The sizes of messages that policies have resized and that are not logged yet."""
-        encoder = self._prepared.rewriting.encoder
-        return {} if encoder is None else encoder.sizes
 
     def _attacks(self, number: int, *, whole: bool) -> list[Mapping[str, Any] | None]:
         states: list[Mapping[str, Any] | None] = []
@@ -203,7 +174,7 @@ class ShardLeader(NoFollowers):
             state = {
                 "planner": prepared.planner.state(),
                 "carrier": self._tape_runner.state(),
-                "push_rounds": prepared.rewriting.push_rounds and prepared.rewriting.push_rounds.state(),
+                "pushes": [encoder.pushes.state() for encoder in prepared.outgoing.encoders],
                 "versions": self._payloads.version_numbers(rows),
             }
             state = copy.deepcopy(state) | {"own": self._service.full_state(shard)}
@@ -218,7 +189,7 @@ class ShardLeader(NoFollowers):
             return
         self._ask(SIZES)
         for sizes in self._answers():
-            self._service.add_update_sizes(sizes)
+            self._prepared.outgoing.sizes.add(sizes)
 
     def gather_metric_inputs(self, utility: UtilityEvaluator) -> list[MetricInputs]:
         """Return the metric inputs of every shard's own users."""
@@ -312,7 +283,7 @@ def run_follower(prepared: PreparedRun) -> None:
         service.restore_checkpoint(state)
         tape_runner.restore(state["carrier"])
     answers: dict[str, Callable[..., Any]] = {
-        SIZES: service.take_new_update_sizes,
+        SIZES: prepared.outgoing.sizes.take_new,
         INPUTS: lambda: service.metric_inputs(utility),
         OBSERVERS: service.observer_state,
         NODES: service.own_rows_of_nodes,
