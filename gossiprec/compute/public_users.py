@@ -15,55 +15,14 @@ from gossiprec.base.rng import generator
 from gossiprec.compute.scorer import Scorer
 from gossiprec.models.base.kernel_interface import ScoreQuery
 from gossiprec.models.feeds.base import Feed
-from gossiprec.rules import RootData, RootDataOptions, mean_of
-
-
-def choose_public_users(options: RootDataOptions, training_items: Ragged, seed: int, key: str) -> I64:
-    """Return the numbers of the public users, ascending.
-
-    Parameters
-    ----------
-    options : RootDataOptions
-    training_items : Ragged of int32
-        The training items of each user.
-    seed : int
-    key : str
-        Where the scenario names the rule, for messages.
-
-    Raises
-    ------
-    ScenarioError
-        If a user or an item does not exist, or a public user has no public interaction.
-    """
-    n_users = len(training_items)
-    if isinstance(options.users, int):
-        known = np.array([_has_public_item(options, training_items[user]) for user in range(n_users)])
-        if known.sum() < options.users:
-            raise ScenarioError(
-                f"{key}: found root.users {options.users}, but only {known.sum()} of {n_users} users have a public "
-                "training item; expected no more public users than that; lower root.users, or make more items public"
-            )
-        order = generator(seed, "root-users").permutation(np.flatnonzero(known))
-        return np.sort(order[: options.users])
-    users = np.unique(np.array(options.users, np.int64))
-    if users[-1] >= n_users:
-        raise ScenarioError(
-            f"{key}: found the public user {users[-1]} in root.users; expected numbers from 0 to {n_users - 1}; "
-            "remove it"
-        )
-    without = [user for user in users.tolist() if not _has_public_item(options, training_items[user])]
-    if without:
-        raise ScenarioError(
-            f"{key}: the public user {without[0]} has no public training item; remove it from root.users, or add an "
-            "item of this user to root.items"
-        )
-    return users
+from gossiprec.rules import ROOT_SOURCES, RootData, RootDataOptions, mean_of
 
 
 def _has_public_item(options: RootDataOptions, items: I32) -> bool:
     return bool(len(items) if options.items is None else np.isin(items, options.items).any())
 
 
+@ROOT_SOURCES.register("public-users")
 class PublicUsers:
     """The public interactions of some users, each as the feed of a node 0.
 
@@ -86,6 +45,49 @@ class PublicUsers:
         self._private = [
             self._layout.initial_private(generator(seed, "root-private", user)) for user in self._users
         ]
+
+    @staticmethod
+    def choose(options: RootDataOptions, training_items: Ragged, seed: int, key: str) -> I64:
+        """Return the numbers of the public users, ascending.
+
+        Parameters
+        ----------
+        options : RootDataOptions
+        training_items : Ragged of int32
+            The training items of each user.
+        seed : int
+        key : str
+            Where the scenario names the rule, for messages.
+
+        Raises
+        ------
+        ScenarioError
+            If a user or an item does not exist, or a public user has no public interaction.
+        """
+        n_users = len(training_items)
+        if isinstance(options.users, int):
+            known = np.array([_has_public_item(options, training_items[user]) for user in range(n_users)])
+            if known.sum() < options.users:
+                raise ScenarioError(
+                    f"{key}: found root.users {options.users}, but only {known.sum()} of {n_users} users have a "
+                    "public training item; expected no more public users than that; lower root.users, or make more "
+                    "items public"
+                )
+            order = generator(seed, "root-users").permutation(np.flatnonzero(known))
+            return np.sort(order[: options.users])
+        users = np.unique(np.array(options.users, np.int64))
+        if users[-1] >= n_users:
+            raise ScenarioError(
+                f"{key}: found the public user {users[-1]} in root.users; expected numbers from 0 to {n_users - 1}; "
+                "remove it"
+            )
+        without = [user for user in users.tolist() if not _has_public_item(options, training_items[user])]
+        if without:
+            raise ScenarioError(
+                f"{key}: the public user {without[0]} has no public training item; remove it from root.users, or "
+                "add an item of this user to root.items"
+            )
+        return users
 
     def root_data(self, *, copies: bool) -> RootData:
         """Return the functions on the data; with `copies` no data of the run can be reached through them."""

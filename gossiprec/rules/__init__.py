@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.options import Count, Options
+from gossiprec.base.ragged import Ragged
+from gossiprec.base.registry import Registry
+
+if TYPE_CHECKING:
+    from gossiprec.compute.scorer import Scorer
+    from gossiprec.models.feeds import Feed
 
 Id = Annotated[int, Field(ge=0)]
 Ids = Annotated[tuple[Id, ...], Field(min_length=1)]
@@ -72,9 +78,28 @@ class RootData:
     scores: Callable[[F32, F32], F32]
 
 
+class RootSource(Protocol):
+    """The users of root data, each with a feed; see :class:`gossiprec.compute.public_users.PublicUsers`."""
+
+    def __init__(self, scorer: Scorer, feed: Feed, users: I64, options: RootDataOptions, seed: int) -> None:
+        """Take the users that :meth:`choose` has returned, and the run's feed."""
+
+    @staticmethod
+    def choose(options: RootDataOptions, training_items: Ragged, seed: int, key: str) -> I64:
+        """Return the numbers of the users, ascending; `key` names the rule in messages."""
+
+    def root_data(self, *, copies: bool) -> RootData:
+        """Return the functions on the data; with `copies` no data of the run can be reached through them."""
+
+
+ROOT_SOURCES: Registry[type[RootSource]] = Registry("source of root data", "gossiprec.compute")
+
+
 class UsesRootData:
     """A rule or server with root data, which it has from before the first round: mix it in as the first base class."""
 
+    root_source: ClassVar[str] = "public-users"
+    """Registered name of the source."""
     options: Any
     root: RootData
     """The root data; a run sets it."""

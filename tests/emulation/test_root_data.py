@@ -11,7 +11,7 @@ import pytest
 from gossiprec import open_run
 from gossiprec.adversaries.poisoners import POISONERS, Poisoner
 from gossiprec.base.errors import GossipRecError
-from gossiprec.compute.public_users import PublicUsers, choose_public_users
+from gossiprec.compute.public_users import PublicUsers
 from gossiprec.compute.scorer import Scorer
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.rules import RootData, RootDataOptions
@@ -45,7 +45,7 @@ def public(scenario, **options):
     """Return the public users of a prepared run, their functions and the coordinator's first model."""
     prepared = prepare(load_scenario(scenario))
     options = RootDataOptions(**(options or ROOT))
-    users = choose_public_users(options, prepared.components.split.train, 5, "here")
+    users = PublicUsers.choose(options, prepared.components.split.train, 5, "here")
     found = PublicUsers(Scorer(prepared.executor), prepared.components.feed, users, options, 5)
     model = prepared.components.model.initial_row(prepared.components.layout, 5)[
         prepared.components.layout.merged
@@ -201,7 +201,7 @@ def test_it_keeps_noise_out_that_wrecks_the_mean(tmp_path):
 
 def test_without_a_number_five_users_are_drawn_by_the_seed():
     train = prepare(load_scenario(star())).components.split.train
-    one, other = (choose_public_users(RootDataOptions(), train, seed, "here") for seed in (5, 6))
+    one, other = (PublicUsers.choose(RootDataOptions(), train, seed, "here") for seed in (5, 6))
     assert len(one) == len(other) == 5
     assert one.tolist() != other.tolist()
 

@@ -19,7 +19,6 @@ from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.local_update import TrainingSettings, draw_validation_candidates
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.compute.plan.tape import Op
-from gossiprec.compute.public_users import PublicUsers, choose_public_users
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
@@ -42,7 +41,7 @@ from gossiprec.models import MODELS, Layout, Model
 from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
-from gossiprec.rules import UsesRootData
+from gossiprec.rules import ROOT_SOURCES, UsesRootData
 from gossiprec.rules.aggregators import InboxConfig, make_aggregator
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
@@ -183,13 +182,15 @@ class RunComponents:
                         f"{key}: found {registry_name(part)!r}, which keeps the rows of public users itself, but with "
                         "protocol.user_table 'averaged' models hold the rows of all users; set user_table to 'own'"
                     )
-                yield part, choose_public_users(part.root_options, self.split.train, self.scenario.seed, key)
+                choose = ROOT_SOURCES[part.root_source].choose
+                yield part, choose(part.root_options, self.split.train, self.scenario.seed, key)
 
     def give_root_data(self, executor: Executor) -> None:
         """Give the parts of the coordinator that need root data their functions."""
         for part, users in self.choose_root_users():
-            public = PublicUsers(Scorer(executor), self.feed, users, part.root_options, self.scenario.seed)
-            part.root = public.root_data(copies=is_foreign(part))
+            make = ROOT_SOURCES[part.root_source]
+            source = make(Scorer(executor), self.feed, users, part.root_options, self.scenario.seed)
+            part.root = source.root_data(copies=is_foreign(part))
 
     def validation_candidates(self) -> Ragged | None:
         """Return the items on which each node scores received models, or None if peers are not chosen by score."""
