@@ -225,7 +225,7 @@ class Ends:
 
 def workers_part(options: argparse.Namespace) -> None:
     """Measure what a run costs beside its own time, on the pool of processes and on Ray."""
-    from gossiprec.emulation.shards.ray_backend import LOCAL
+    from gossiprec.emulation.carriers.shards.ray_backend import LOCAL
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.plan import make_plan
     from gossiprec.study.runner import StudyRunner

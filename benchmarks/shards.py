@@ -49,12 +49,13 @@ def planned(nodes: int, shards: int, items: int, rounds: int, ring: int | None) 
     """Plan a run as shard 0 of the given number of shards, and return the counts of sent rows."""
     from gossiprec.compute.shards import InProcessChannel, Mailbox, ShardContext
     from gossiprec.emulation import prepare
+    from gossiprec.emulation.carriers.shards.leader import Shard
     from gossiprec.scenario import load_scenario
 
     executor = {"name": "ray", "shards": shards, "inner": "reference", "threads": 1}
     scenario = load_scenario(scenario_of(nodes, items, rounds, ring, **executor))
     seat = ShardContext(0, shards, InProcessChannel(0, [Mailbox()]))
-    prepared = prepare(scenario, shard=seat)
+    prepared = prepare(scenario, carrier=Shard(seat))
     waves, by_wave, plan_s, routes_s = 0, [0], 0.0, 0.0
     for tick in prepared.schedule.play(lambda segment: None):
         begin = time.process_time()

@@ -103,6 +103,7 @@ class Planned:
     def __init__(self, nodes: int, items: int, rounds: int, ring: int | None) -> None:
         from gossiprec.compute.shards import InProcessChannel, Mailbox, ShardContext
         from gossiprec.emulation import prepare
+        from gossiprec.emulation.carriers.shards.leader import Shard
         from gossiprec.scenario import load_scenario
 
         executor = {"name": "ray", "shards": 2, "inner": "reference", "threads": 1}
@@ -111,7 +112,7 @@ class Planned:
         if ring:
             raw["protocol"]["view"]["graph"] = {"family": "watts-strogatz", "k": ring, "p": 0.1}
         prepared = prepare(
-            load_scenario(raw), shard=ShardContext(0, 2, InProcessChannel(0, [Mailbox(), Mailbox()]))
+            load_scenario(raw), carrier=Shard(ShardContext(0, 2, InProcessChannel(0, [Mailbox(), Mailbox()])))
         )
         self.nodes, self.row_bytes, self._deliveries = (
             nodes,
@@ -278,7 +279,7 @@ class SlowMailbox:
 def slow_shards(network: Network) -> Any:
     """Return a context in which the shards of a run are behind an artificial network."""
     from gossiprec.compute.shards.runner import RowLinks
-    from gossiprec.emulation.shards import ray_backend
+    from gossiprec.emulation.carriers.shards import ray_backend
 
     def links(number: int, mailbox: Any, *rest: Any) -> RowLinks:
         return RowLinks(number, SlowMailbox(mailbox, network), *rest)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ import yaml
 from common import emit, median, say
 
 from gossiprec.cli.progress import StudyProgressState
-from gossiprec.emulation.shards.ray_backend import LOCAL
+from gossiprec.emulation.carriers.shards.ray_backend import LOCAL
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.plan import StudyPlan, make_plan
 from gossiprec.study.runner import Start, StudyRunner

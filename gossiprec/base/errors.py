@@ -47,6 +47,25 @@ class ResourceError(GossipRecError):
     exit_code = 1
 
 
+class ShardLostError(ResourceError):
+    """A shard has died, and the nodes that it owned are lost.
+
+    Attributes
+    ----------
+    number : int
+        The number of the shard.
+    """
+
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(f"shard {number} died: {reason}")
+        self.number = number
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ShardLostError], tuple[int, str]]:
+        """Return the class and the arguments by which another process rebuilds the error."""
+        return type(self), (self.number, self.reason)
+
+
 _ON_DISK = (
     "was removed: rows of nodes are in memory; set executor.storage to float16, divide the nodes among shards "
     "(docs/shards.md), or take a machine with more memory"

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program, Written
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store import UpdateRows
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.update_noise import run_with_noise
 from gossiprec.models.base.kernel_interface import BoundKernel
 from gossiprec.native.numba_support import is_plain
+
+RunTasks: TypeAlias = Callable[[Program, I64], None]
+"""A function that runs some tasks of a wave."""
 
 
 class NotFiniteError(ScenarioError):
@@ -178,15 +180,12 @@ class WaveOptions:
         Run in this order, after the hooks have read the versions to be merged.
     check : FiniteCheck, optional
         Ends the run at the end of a wave in which a trained model is not finite.
-    versions : StoredVersions
-        Stores trained models, or gives stored ones in place of training.
     """
 
     threads: ThreadPool
     wave_size: int | None
     steps: Sequence[WaveStep] = ()
     check: FiniteCheck | None = None
-    versions: StoredVersions = NO_VERSIONS
 
 
 LEAST_TASKS, LEAST_WAVES = 2048, 16
@@ -204,6 +203,8 @@ class WaveRunner:
 
     Attributes
     ----------
+    run_tasks : callable
+        The function that runs tasks.
     bookkeeping_seconds : float
         Time in which the calling thread neither computed, compiled nor waited for computations.
     compiling_seconds : float
@@ -213,7 +214,7 @@ class WaveRunner:
     def __init__(self, executor: Executor, watchers: Sequence[DeliveryHook], options: WaveOptions) -> None:
         self._steps, self._check = options.steps, options.check
         self._executor = executor
-        self._run_tasks = options.versions.wrap(executor.work.arena, run_with_noise(executor))
+        self.run_tasks: RunTasks = run_with_noise(executor)
         self._readers = [each for each in watchers if each.reads_merges]
         self._sighting = [each for each in watchers if each.reads_pools]
         self._turns = np.zeros(0, np.int64)
@@ -269,7 +270,7 @@ class WaveRunner:
         """Return the kernels for pool deliveries, for merges and for tasks, or None if something is not compiled."""
         executor, program = self._executor, plan.program
         whole = executor.parallel and not executor.threads_internally and self._wave_size is None
-        if not whole or self._steps or self._run_tasks != executor.run or is_plain() or os.name != "posix":
+        if not whole or self._steps or self.run_tasks != executor.run or is_plain() or os.name != "posix":
             return None
         rows = executor.work.arena.rows
         sights = [hook.bind_pools(rows, plan.pool_deliveries) for hook in self._sighting]
@@ -319,7 +320,7 @@ class WaveRunner:
                     watcher.observe(self._executor.store.rows_of_tasks(program, seen), program, seen)
             for step in self._steps:
                 program.continue_from(step.prepare(program, mine))
-            self._run_tasks(program, mine)
+            self.run_tasks(program, mine)
             if self._check is not None:
                 self._check.check_tasks(program, mine)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.emulation.assembly.shard_partition import require_ray
-from gossiprec.emulation.shards.ray_backend import LOCAL, connect_to_cluster, start_local_ray
+from gossiprec.emulation.carriers.shards.ray_backend import LOCAL, connect_to_cluster, start_local_ray
 from gossiprec.runs.run_directory import remove_run
 from gossiprec.runs.run_files import temporary_name, wrap_write_errors
 from gossiprec.study.task import StudyTask, TaskResult, run_task, threads_per_job

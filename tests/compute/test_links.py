@@ -12,7 +12,8 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from gossiprec.compute.shards import Mailbox, ShardLostError, runner
+from gossiprec.base.errors import ShardLostError
+from gossiprec.compute.shards import Mailbox, runner
 from gossiprec.compute.shards.runner import RowLinks
 
 

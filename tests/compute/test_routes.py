@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.base.errors import ShardLostError
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program
-from gossiprec.compute.shards import InProcessChannel, Mailbox, NodePartition, RowRouter, ShardLostError
+from gossiprec.compute.shards import InProcessChannel, Mailbox, NodePartition, RowRouter
 
 NONE = np.zeros(0, np.int32)
 

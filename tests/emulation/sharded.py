@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 from gossiprec.compute.shards import InProcessChannel, Mailbox, ShardContext
-from gossiprec.emulation import prepare
-from gossiprec.emulation.shards import ShardGroup
-from gossiprec.emulation.shards.leader import run_follower
+from gossiprec.emulation.carriers.shards.group import ShardGroup
+from gossiprec.emulation.carriers.shards.leader import Shard, run_follower
+from gossiprec.emulation.run.execution import prepare_follower
 
 
 def divided(scenario, n):
@@ -36,11 +36,8 @@ class Threads(ShardGroup):
 
     def _run(self, number, lead):
         try:
-            run_follower(
-                prepare(
-                    lead.components.scenario, load=lambda _: lead.components.split, shard=self.seat_of(number)
-                )
-            )
+            shard, components = Shard(self.seat_of(number)), lead.components
+            run_follower(shard, *prepare_follower(components.scenario, components.split, shard))
         except BaseException as problem:
             self.fail(problem)
 

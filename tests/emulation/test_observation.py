@@ -14,7 +14,8 @@ from gossiprec import observe, open_run
 from gossiprec.base.errors import GossipRecError, LogError, ResourceError, ScenarioError
 from gossiprec.compute import waves
 from gossiprec.emulation import simulate
-from gossiprec.emulation.run import derived_run, kept_versions
+from gossiprec.emulation.carriers import versions
+from gossiprec.emulation.run import derived_run
 from gossiprec.runs import run_files
 from gossiprec.runs.manifest import digests_of, read_manifest, write_manifest
 from tests.cli.calls import invoke
@@ -280,7 +281,7 @@ def test_runs_that_cannot_store_versions_are_refused(tmp_path, sections, words):
 def test_versions_of_rounds_without_a_report_and_without_room_are_refused(tmp_path, monkeypatch):
     with pytest.raises(ScenarioError, match="found round 3, which has no report"):
         simulate(tiny(evaluate={**KEEPING, "keep": {"versions": [3]}}), out=tmp_path / "run")
-    monkeypatch.setattr(kept_versions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(versions.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(ResourceError, match=r"72 versions need \d+ MiB, and 0 MiB are free"):
         simulate(tiny(evaluate={**KEEPING, "keep": "versions"}), out=tmp_path / "run")
 

@@ -10,7 +10,7 @@ import pytest
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import simulate
-from gossiprec.emulation.shards.leader import ShardStateService
+from gossiprec.emulation.carriers.shards.leader import ShardStateService
 from tests.emulation.ended_early import outcome
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -118,6 +118,6 @@ def test_memory_of_rows_that_others_own_is_given_back(tmp_path):
     prepared = seats[0]
     rows, current = prepared.executor.work.arena.rows, prepared.planner.current_rows
     written = np.flatnonzero(rows[:, rows.shape[1] // 2])
-    own = current[prepared.shard.parts.own_nodes]
+    own = current[prepared.carrier.place.parts.own_nodes]
     assert set(own) <= set(written)
     assert len(written) <= 1.5 * len(own)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gossiprec.base.errors import ResourceError
-from gossiprec.compute.shards import InProcessChannel, ShardContext, ShardLostError
+from gossiprec.base.errors import ResourceError, ShardLostError
+from gossiprec.compute.shards import InProcessChannel, ShardContext
 from gossiprec.emulation import resume, simulate
 from tests.emulation.ended_early import OFTEN, Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided

@@ -15,7 +15,8 @@ import pytest
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.emulation import simulate
-from gossiprec.emulation.shards import check_versions, local_versions, ray_backend
+from gossiprec.emulation.carriers.shards import ray_backend
+from gossiprec.emulation.carriers.shards.group import check_versions, local_versions
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often
 from tests.emulation.sharded import divided

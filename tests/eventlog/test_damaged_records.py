@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from gossiprec.base.errors import LogError
 from gossiprec.base.plain_text import dump_yaml, parse_json, parse_yaml
 from gossiprec.cli.main import exit_code
-from gossiprec.compute.store.stored_versions import VersionReader
+from gossiprec.emulation.carriers.versions import VersionReader
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.figures import epsilon
 from gossiprec.runs import open_run, record_format, run_files, run_tables
@@ -213,7 +213,7 @@ BOMBS = {
     "version.npz": (lambda run, mib: _archive(run, "version.npz", mib), lambda run: open_run(run).version),
     "versions-00001.npz": (
         lambda run, mib: _archive(run, "versions-00001.npz", mib),
-        lambda run: VersionReader(run, trained=True).begin(1),
+        lambda run: VersionReader(run, trained=True).begin_report(1),
     ),
     "epsilon.npz": (
         lambda run, mib: _archive(run, "epsilon.npz", mib), lambda run: epsilon.draw([open_run(run)], run / "e")

@@ -16,8 +16,8 @@ from small_studies import carried_out, planned, tables
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.emulation.assembly.shard_partition import require_ray
-from gossiprec.emulation.shards import ray_backend
-from gossiprec.emulation.shards.ray_backend import LOCAL
+from gossiprec.emulation.carriers.shards import ray_backend
+from gossiprec.emulation.carriers.shards.ray_backend import LOCAL
 from gossiprec.study import worker_pool as cluster_module
 from gossiprec.study.task import StudyTask
 from gossiprec.study.worker_pool import INSTEAD, RayRunner, run_remote_task

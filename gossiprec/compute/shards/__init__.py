@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,31 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I64
-from gossiprec.base.errors import ResourceError
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.plan.program import ExecutionPlan
 
 Key: TypeAlias = tuple[str | int, ...]
 """The key of a letter, unique among the letters from one sender to one receiver."""
-
-
-class ShardLostError(ResourceError):
-    """A shard has died, and the nodes that it owned are lost.
-
-    Attributes
-    ----------
-    number : int
-        The number of the shard.
-    """
-
-    def __init__(self, number: int, reason: str) -> None:
-        super().__init__(f"shard {number} died: {reason}")
-        self.number = number
-        self.reason = reason
-
-    def __reduce__(self) -> tuple[type[ShardLostError], tuple[int, str]]:
-        """Return the class and the arguments by which another process rebuilds the error."""
-        return type(self), (self.number, self.reason)
 
 
 class Channel(ABC):
@@ -328,10 +307,6 @@ def _bits(shards: I64) -> npt.NDArray[np.uint64]:
     return np.left_shift(np.uint64(1), shards.astype(np.uint64))
 
 
-def _nothing(nodes: I64) -> None:
-    pass
-
-
 class ShardContext:
     """The place of a process in a divided run; its partition and routes are set while the run is prepared.
 
@@ -348,15 +323,12 @@ class ShardContext:
     parts : NodePartition
         Set by :meth:`set_owners`.
     routes : RowRouter
-    bring : callable
-        Function that writes the own parts of some nodes into the store, if this shard leads.
     """
 
     def __init__(self, number: int, n: int, exchange: Channel) -> None:
         self.number, self.n, self.exchange = number, n, exchange
         self.parts: NodePartition
         self.routes: RowRouter
-        self.bring: Callable[[I64], None] = _nothing
 
     def set_owners(self, owner_of_node: I64, *, keeps_first: bool) -> None:
         """Set the shard that owns each node."""

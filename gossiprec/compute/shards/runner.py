@@ -20,10 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
+from gossiprec.base.errors import ShardLostError
 from gossiprec.base.ragged import row_entries
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, Program
-from gossiprec.compute.shards import Key, Mailbox, ShardContext, ShardLostError, ShardPlan
+from gossiprec.compute.shards import Key, Mailbox, ShardContext, ShardPlan
 from gossiprec.compute.store import Store
 from gossiprec.compute.store.update import Update, pack_updates, unpack_updates
 from gossiprec.compute.store.update_store import UpdateStore

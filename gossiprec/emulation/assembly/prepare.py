@@ -26,13 +26,12 @@ from gossiprec.compute.message_sizes import MessageSizes
 from gossiprec.compute.messages import OutgoingTransforms
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER, SUMS
-from gossiprec.compute.shards import ShardContext
 from gossiprec.compute.store import Store
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attack_hook import AdversaryHook, AttackHook
 from gossiprec.emulation.assembly.attacks import make_attacks, make_hooks
+from gossiprec.emulation.assembly.carrier import PLAIN, Carrier
 from gossiprec.emulation.assembly.components import RunComponents, note_large_deltas
 from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
@@ -45,7 +44,6 @@ from gossiprec.emulation.assembly.schedule import (
     build_and_schedule,
     scheduled_inputs,
 )
-from gossiprec.emulation.assembly.shard_partition import check_divisible, divide_nodes
 from gossiprec.emulation.assembly.tape_runner import TapeRunner
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.native.kernel_cache import KernelNotCachedError, MissingKernelPolicy, missing_kernel_policy
@@ -156,8 +154,8 @@ class PreparedRun:
     outgoing : Outgoing
     reduction : Reduction
     schemes : list of MessageScheme
-    shard : ShardContext or None
-        The shard of a divided run that this process is, or None.
+    carrier : Carrier
+        The carrier of versions.
     inputs : Inputs
         Fingerprints of the files that were read, by path.
     """
@@ -175,7 +173,7 @@ class PreparedRun:
     outgoing: Outgoing
     reduction: Reduction
     schemes: list[MessageScheme]
-    shard: ShardContext | None
+    carrier: Carrier
     inputs: Inputs = field(default_factory=dict)
 
     @property
@@ -201,11 +199,9 @@ class PreparedRun:
         others = {id(other) for meter in self.meters for other in meter.others}
         return [meter for meter in self.meters if id(meter) not in others]
 
-    def tape_runner(
-        self, stopwatch: Stopwatch | None = None, versions: StoredVersions = NO_VERSIONS
-    ) -> TapeRunner:
-        """Return the tape runner of this run, which stores or reads versions."""
-        return TapeRunner(self, stopwatch or Stopwatch(), versions)
+    def tape_runner(self, stopwatch: Stopwatch | None = None) -> TapeRunner:
+        """Return the tape runner of this run."""
+        return TapeRunner(self, stopwatch or Stopwatch())
 
     @property
     def discards_invalid_models(self) -> bool:
@@ -266,7 +262,7 @@ def prepare(
     *,
     load: Callable[[Scenario], Split] | None = None,
     kept_kernels: bool = False,
-    shard: ShardContext | None = None,
+    carrier: Carrier = PLAIN,
 ) -> PreparedRun:
     """Load the data, build all parts and run the control plane ahead.
 
@@ -280,8 +276,8 @@ def prepare(
     kept_kernels : bool
         Let ``executor: auto`` use cached kernels even for a run too short to be worth compiling for; its scenario then
         names them.
-    shard : ShardContext, optional
-        The shard of this process, or None if the run is not divided.
+    carrier : Carrier
+        The carrier of versions; by default all are computed here.
 
     Raises
     ------
@@ -297,7 +293,7 @@ def prepare(
         components, schedule = build_and_schedule(scenario, split, progress, stopwatch)
         progress.phase("initialising models")
         with stopwatch("setup"):
-            parts = components, schedule, stopwatch, shard
+            parts = components, schedule, stopwatch, carrier
             cached = prepare_with_cached_kernels(*parts) if kept_kernels else None
             prepared = cached or _assemble(*parts)
             _note_missing_kernels(prepared, progress)
@@ -351,16 +347,15 @@ def _note_missing_kernels(prepared: PreparedRun, progress: Progress) -> None:
 
 
 def _assemble(
-    components: RunComponents, schedule: Schedule, stopwatch: Stopwatch, shard: ShardContext | None = None
+    components: RunComponents, schedule: Schedule, stopwatch: Stopwatch, carrier: Carrier = PLAIN
 ) -> PreparedRun:
     """Build the executor, planner and attacks of a run, if the run fits into memory."""
-    if shard is not None:
-        check_divisible(components)
+    carrier.check(components, schedule)
     inputs = scheduled_inputs(components, schedule)
     estimate = estimate_memory(inputs.extent)
     needed = process_bytes(inputs.extent, inputs.training_executor) | estimate.bytes
     check_memory(needed)
-    executor = components.mode.make_executor(components, inputs.outline, divided=shard is not None)
+    executor = components.mode.make_executor(components, inputs.outline, divided=carrier.is_divided)
     store, seed = executor.store, components.scenario.seed
     threads = ThreadPool(components.scenario.executor.thread_count() if executor.parallel else 1)
     store.threads = threads
@@ -370,8 +365,7 @@ def _assemble(
     deliveries.note_deliveries(schedule.deliveries)
 
     def models_of_nodes(nodes: I64) -> F32:  # attacks call this during the run, when the planner exists
-        if shard is not None:
-            shard.bring(nodes)
+        carrier.bring(nodes)
         return store.models(planner.current_rows, nodes)
 
     schemes = [scheme(components, executor, schedule) for scheme in components.schemes]
@@ -383,10 +377,8 @@ def _assemble(
     for scheme in schemes:
         scheme.hide(meters)
     planner = make_planner(components, executor, schedule, meters, estimate.rows)
-    if shard is not None:
-        shard_of = divide_nodes(components, attacks, schedule.deliveries, shard.n)
-        shard.set_owners(shard_of, keeps_first=components.scenario.churn.model == "reset")
-    components.mode.write_first_models(components, executor, None if shard is None else shard.parts.own_nodes)
+    own_nodes = carrier.divide(components, attacks, schedule.deliveries)
+    components.mode.write_first_models(components, executor, own_nodes)
     components.give_root_data(executor)
     receivers, serving = _coordinate(components, store)
     for scheme in schemes:
@@ -399,7 +391,7 @@ def _assemble(
     reducer = InboxReducer(receivers, store, seed, deliveries.time)
     return PreparedRun(
         components, executor, threads, planner, meters, schedule, inputs.counts, needed, stopwatch.seconds, deliveries,
-        outgoing, Reduction(reducer, serving), schemes, shard,
+        outgoing, Reduction(reducer, serving), schemes, carrier,
     )  # fmt: skip
 
 
@@ -440,7 +432,7 @@ def _kernels_of(prepared: PreparedRun) -> list[Part]:
 
 
 def prepare_with_cached_kernels(
-    components: RunComponents, schedule: Schedule, stopwatch: Stopwatch, shard: ShardContext | None = None
+    components: RunComponents, schedule: Schedule, stopwatch: Stopwatch, carrier: Carrier = PLAIN
 ) -> PreparedRun | None:
     """Return a short run on compiled kernels, or None if a kernel is missing in the cache.
 
@@ -455,7 +447,7 @@ def prepare_with_cached_kernels(
     components = replace(components, scenario=scenario.with_(executor=executor))
     try:
         with missing_kernel_policy(MissingKernelPolicy.REFUSE):
-            prepared = _assemble(components, schedule, stopwatch, shard)
+            prepared = _assemble(components, schedule, stopwatch, carrier)
             warm_up(_kernels_of(prepared))
     except (KernelNotCachedError, ScenarioError):
         return None

@@ -16,13 +16,11 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.compute.inbox_reducer import ServerRunner
 from gossiprec.compute.plan.program import ExecutionPlan, Program
 from gossiprec.compute.plan.tape import TapeEvent, TapeSegment, concat_segments, split_at_wakes
-from gossiprec.compute.store.stored_versions import NO_VERSIONS, StoredVersions
-from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, WaveRunner, update_times
+from gossiprec.compute.waves import FiniteCheck, NotFiniteError, WaveOptions, update_times
 from gossiprec.emulation.assembly.schedule import segment_deliveries
 from gossiprec.emulation.progress import Stopwatch
 
 if TYPE_CHECKING:
-    from gossiprec.compute.shards.runner import ShardRunner
     from gossiprec.emulation.assembly.prepare import PreparedRun
 
 
@@ -72,27 +70,21 @@ class TapeRunner:
     prepared : PreparedRun
     stopwatch : Stopwatch
         Measures the time of planning, computing and learning.
-    versions : StoredVersions
-        Stores trained models, or gives stored ones in place of training.
 
     Attributes
     ----------
     n_refused : int
         Number of messages so far after which a node did not train, because no model was fit to merge.
-    shard : ShardRunner or None
-        The runner of a shard's plans, or None if the run is not divided.
     """
 
-    def __init__(
-        self, prepared: PreparedRun, stopwatch: Stopwatch, versions: StoredVersions = NO_VERSIONS
-    ) -> None:
+    def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch) -> None:
         self._serving, self._schedule = prepared.reduction.serving, prepared.schedule
         self._encoders, self._schemes = prepared.outgoing.encoders, prepared.schemes
         components = prepared.components
         self._protocol, self._mode, self._planner = components.protocol, components.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
-        self._stopwatch, self._versions = stopwatch, versions
+        self._stopwatch, self._carrier = stopwatch, prepared.carrier
         wave_size = components.scenario.executor.wave_size
         reducer = prepared.reduction.reducer if prepared.reduction.reducer.has_inboxes else None
         merging = [step for scheme in self._schemes for step in scheme.steps]
@@ -102,21 +94,8 @@ class TapeRunner:
             wave_size=None if wave_size == "unlimited" else wave_size,
             steps=[step for step in steps if step],
             check=None if prepared.discards_invalid_models else FiniteCheck(self._executor),
-            versions=versions,
         )
-        self.shard: ShardRunner | None = None
-        if prepared.shard is not None:
-            from gossiprec.compute.shards.runner import ShardRunner
-
-            self.shard = ShardRunner(
-                self._executor,
-                self._meters,
-                options,
-                place=prepared.shard,
-                needed=self._planner.are_needed,
-                shares_found=self._schedule.depends_on_values and self._serving is None,
-            )
-        self._runner = self.shard or WaveRunner(self._executor, self._meters, options)
+        self._runner = self._carrier.make_runner(prepared, options)
         self._announces = not self._schedule.deliveries.complete
         self._sender = np.zeros(self._schedule.n_messages if self._announces else 0, np.int32)
         self._segments: list[TapeSegment] = []
@@ -182,7 +161,7 @@ class TapeRunner:
         with self._stopwatch("plan"):
             plan = self._planner.plan(segment)
             self._executor.store.grow(self._planner.capacity)
-        if not self._versions.computes:
+        if not self._carrier.computes:
             return plan
         with self._stopwatch("compute"):
             try:
@@ -248,8 +227,7 @@ class TapeRunner:
     def _send_groups(self, serving: ServerRunner) -> None:
         """Send the protocol the group of each client, if any has changed."""
         assert serving.groups is not None, "see assembly.components"
-        found = serving.groups if self.shard is None else self.shard.broadcast_found(serving.groups)
-        groups = found.astype(np.int32)
+        groups = self._carrier.share_values(serving.groups).astype(np.int32)
         clients = np.arange(0 if np.array_equal(groups, self._groups) else len(groups), dtype=np.int32)
         self._groups = groups
         values = ReceivedValues(clients, groups[clients], np.zeros(len(clients), np.float32))

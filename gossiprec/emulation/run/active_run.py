@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,20 +20,15 @@ from gossiprec.emulation.progress import ClockReadings, Status, StopRequest, Sto
 from gossiprec.emulation.run.checkpoint_writer import CheckpointWriter
 from gossiprec.emulation.run.event_recorder import EventRecorder
 from gossiprec.emulation.run.index_check import check_indices
-from gossiprec.emulation.run.kept_versions import keep_versions
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.emulation.run.run_part import START, Report, ReportInProgress, RunContext, make_parts
 from gossiprec.emulation.scoring.attack_results import make_attack_results, membership_metric_rows
 from gossiprec.emulation.scoring.positions import write_positions
 from gossiprec.emulation.scoring.remarks import make_remarks
 from gossiprec.emulation.scoring.utility import make_utility_evaluator
-from gossiprec.emulation.shards import NoFollowers
 from gossiprec.runs import RunDirectory
 from gossiprec.runs.run_tables import labels_to_json
 from gossiprec.scenario.network import Churn, NetworkOptions
-
-if TYPE_CHECKING:
-    from gossiprec.compute.store.stored_versions import StoredVersions
 
 
 @dataclass(frozen=True)
@@ -71,8 +66,6 @@ class ActiveRun:
     options : RunOptions
     begin : ClockReadings
         The clock readings when work on the run began.
-    stored : StoredVersions, optional
-        Versions of another run, to be read in place of training.
 
     Attributes
     ----------
@@ -81,14 +74,10 @@ class ActiveRun:
     """
 
     def __init__(
-        self,
-        prepared: PreparedRun,
-        directory: RunDirectory,
-        options: RunOptions,
-        begin: ClockReadings,
-        stored: StoredVersions | None = None,
+        self, prepared: PreparedRun, directory: RunDirectory, options: RunOptions, begin: ClockReadings
     ) -> None:
         self.prepared = prepared
+        self._carrier = prepared.carrier
         self.directory = directory
         self._progress = progress = options.progress
         self._begin = begin
@@ -112,17 +101,8 @@ class ActiveRun:
             self._utility = make_utility_evaluator(prepared)
         self._utility_now: dict[str, float] = {}
         self.recording = EventRecorder(directory.log, prepared)
-        self.parts = make_parts(
-            RunContext(prepared, directory, self.recording, self._utility, options, trains=stored is None)
-        )
-        self._is_replayed = stored is not None
-        self._versions = stored or keep_versions(prepared, directory.path)
-        self._tape_runner = prepared.tape_runner(self._timed, self._versions)
-        self._others = NoFollowers()
-        if prepared.shard is not None:
-            from gossiprec.emulation.shards.leader import ShardLeader
-
-            self._others = ShardLeader(prepared, self._tape_runner)
+        self.parts = make_parts(RunContext(prepared, directory, self.recording, self._utility, options))
+        self._tape_runner = prepared.tape_runner(self._timed)
 
     def state(self, now: float) -> dict[str, Any]:
         """Return the state of the run at a report at virtual time `now`, for a checkpoint.
@@ -194,9 +174,8 @@ class ActiveRun:
             if (yield from self._pause(stop)):
                 raise KeyboardInterrupt
             self._begin_events(after)
-            self._others.begin(after)
+            self._carrier.begin(after, tape_runner)
             number = after
-            self._versions.begin(number + 1)
             for tick in prepared.schedule.play(
                 tape_runner.run_segment, after=after, replay_segment=tape_runner.replay_segment
             ):
@@ -206,16 +185,15 @@ class ActiveRun:
                 number += 1
                 self._record_segment(tick)
                 last = self._report(tick, self._times().simulating)
-                self._versions.begin(number + 1)
                 ends_here = (yield from self._pause(stop)) and not last
                 with self._timed("checkpoints"):
                     state = functools.partial(self._full_state, tick.time)
                     if not last:
                         checkpoints.start_if_due(tick, number, state, at_once=ends_here)
-                    self._others.release_remote_rows()
+                    self._carrier.release_remote_rows()
                 ends = ends_here or last
                 changed = not ends and self._begin_events(number)
-                self._others.continue_or_end(end=ends and not tick.last, changed=changed)
+                self._carrier.continue_or_end(number, end=ends and not tick.last, changed=changed)
                 if ends_here:
                     raise KeyboardInterrupt
                 if last:
@@ -229,7 +207,7 @@ class ActiveRun:
         """Write the events up to a report to the log, and note how far the run is."""
         tape_runner, prepared = self._tape_runner, self.prepared
         with self._timed("log"):
-            self._others.gather_update_sizes()
+            self._carrier.gather_update_sizes()
             self.recording.append_segment(*tape_runner.take_segments(), until=tick.time, last=tick.last)
         before, self._updates = self._updates, self._count_updates()
         self._done += (self._updates - before) * prepared.executor.work.training.local_epochs
@@ -262,7 +240,7 @@ class ActiveRun:
         return stop.wanted
 
     def _full_state(self, now: float) -> dict[str, Any]:
-        self._others.gather_full_state()
+        self._carrier.gather_full_state()
         return self.state(now)
 
     def _times(self) -> RunCosts:
@@ -290,7 +268,7 @@ class ActiveRun:
         report = ReportInProgress(
             tick.time, tick.round, tick.last, planner.update_counts, planner.push_counts
         )
-        if not self._versions.read_models(planner.current_rows):
+        if not self._carrier.read_models(planner.current_rows):
             self._write_report(report, [], [], [], early=False)
             self.report = Report(tick.time, tick.round, {}, [], [], tick.last)
             return tick.last
@@ -298,11 +276,11 @@ class ActiveRun:
             early = self._ends_early = self._score_models(report)
         last = tick.last or early
         with self._timed("log"):
-            self._versions.write(planner.current_rows, last=last)
+            self._carrier.write(planner.current_rows, last=last)
         with self._timed("attacks"):
             for scheme in self.prepared.schemes if last else ():
                 scheme.show_final_model(self.prepared)
-            self._others.gather_observer_state()
+            self._carrier.gather_observer_state()
             rows, findings = self._attacks.report(time=tick.time, round=tick.round)
             report.per_node |= self._attacks.now_per_node
             for part in self.parts.values():
@@ -330,7 +308,7 @@ class ActiveRun:
     def _score_models(self, report: ReportInProgress) -> bool:
         """Compute the utility of the models, and return whether it ends the run before its last report."""
         prepared = self.prepared
-        inputs = self._others.gather_metric_inputs(self._utility)
+        inputs = self._carrier.gather_metric_inputs(self._utility)
         self._utility_now = report.utility = self._utility.measure(prepared.planner.current_rows, inputs)
         ends = [part.after_utility(report) for part in self.parts.values()]
         return any(ends)
@@ -373,8 +351,7 @@ class ActiveRun:
     def model(self, node: int) -> F32:
         """Return a copy of the present model of a node, a row in the layout of the run."""
         prepared, nodes = self.prepared, np.array([node], np.int64)
-        if prepared.shard is not None:
-            prepared.shard.bring(nodes)
+        self._carrier.bring(nodes)
         return prepared.executor.store.models(prepared.planner.current_rows, nodes)[0].astype(np.float32)
 
     def scores(self, users: I64) -> F32:
@@ -401,7 +378,7 @@ class ActiveRun:
         times = self._times()
         for part in self.parts.values():
             part.close(self.directory)
-        self.directory.add_to_manifest({"stored_versions": True} if self._is_replayed else {})
+        self.directory.add_to_manifest({} if self._carrier.trains else {"stored_versions": True})
         self.directory.write_adversaries(self._attacks.rankings.adversaries())
         self.directory.write_hits(self._attacks.rankings.hits())
         summary: dict[str, Any] = {
@@ -424,7 +401,7 @@ class ActiveRun:
             **prepared.reduction.reducer.report(),
             **self._recommender_report(),
             "bytes": self.recording.traffic.bytes,
-            **self._others.summary(),
+            **self._carrier.summary(),
             **self._traffic(),
             **({} if status == "complete" and not self._ends_early else self._counts()),
             **remarks.summary(),

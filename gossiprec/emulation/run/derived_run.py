@@ -27,9 +27,9 @@ from gossiprec.base.registry import check_plugins_installed
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import changed_since, load_data
 from gossiprec.emulation.assembly.schedule import Schedule, build_and_schedule
+from gossiprec.emulation.carriers.versions import stored_versions
 from gossiprec.emulation.progress import NullProgress, Progress, Stopwatch
 from gossiprec.emulation.run.execution import with_resources
-from gossiprec.emulation.run.kept_versions import stored_versions
 from gossiprec.emulation.run.live_run import LiveRun
 from gossiprec.emulation.run.run_options import RunOptions
 from gossiprec.runs import Run, run_files
@@ -125,7 +125,7 @@ def from_versions(
 
     def start(scenario: Scenario) -> LiveRun:
         versions = stored_versions(run, scenario, stored=stored)
-        return LiveRun.begin(_without_checkpoints(scenario), folder, options, stored=versions)
+        return LiveRun.begin(_without_checkpoints(scenario), folder, options, carrier=versions)
 
     return start
 

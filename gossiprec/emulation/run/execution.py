@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 from gossiprec.base.errors import LogError
 from gossiprec.base.inputs import changed_inputs
 from gossiprec.base.machine import available_bytes
-from gossiprec.compute.shards import ShardContext
-from gossiprec.data.split import data_identity
+from gossiprec.data.split import Split, data_identity
+from gossiprec.emulation.assembly.carrier import Carrier
 from gossiprec.emulation.assembly.prepare import PreparedRun, prepare
 from gossiprec.emulation.progress import ClockReadings, Progress, StopRequest, stop_on_signals
 from gossiprec.emulation.run.active_run import ActiveRun
 from gossiprec.emulation.run.run_options import RunOptions
+from gossiprec.emulation.scoring.utility import UtilityEvaluator, make_utility_evaluator
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoint_format import CheckpointStamp
 from gossiprec.runs.checkpoints import CheckpointFolder, read_checkpoint, read_stamp
@@ -42,6 +43,14 @@ def with_resources(scenario: Scenario, *, threads: int | None = None, shards: in
             update={"name": "ray", "inner": executor.computing_executor, "shards": shards}
         )
     return scenario.with_(executor=executor)
+
+
+def prepare_follower(
+    scenario: Scenario, split: Split, carrier: Carrier
+) -> tuple[PreparedRun, UtilityEvaluator]:
+    """Return the run and the evaluator of a process that follows the one that leads the run."""
+    prepared = prepare(scenario, load=lambda _: split, carrier=carrier)
+    return prepared, make_utility_evaluator(prepared, baselines=False)
 
 
 RunSteps: TypeAlias = Generator[ActiveRun, None, Run]
@@ -180,7 +189,7 @@ def reopen_run(
     *,
     force: bool,
     lock: RunLock,
-    shard: ShardContext | None,
+    carrier: Carrier,
 ) -> ReopenedRun:
     """Reopen a run at the latest checkpoint that is intact with its log, and report those passed over.
 
@@ -194,7 +203,7 @@ def reopen_run(
     for checkpoint in CheckpointFolder(run).newest_first():
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
-            prepared = prepared or prepare(scenario, progress, load=options.load_data, shard=shard)
+            prepared = prepared or prepare(scenario, progress, load=options.load_data, carrier=carrier)
             _check_data(run, prepared)
             progress.phase(f"reading checkpoint {checkpoint.name}")
             stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())

@@ -28,7 +28,7 @@ from gossiprec.runs import Run, open_run
 from gossiprec.scenario import Scenario
 
 if TYPE_CHECKING:
-    from gossiprec.compute.store.stored_versions import StoredVersions
+    from gossiprec.emulation.assembly.carrier import Carrier
 
 
 class DeliveredMessage(NamedTuple):
@@ -93,11 +93,13 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         options: RunOptions,
         *,
         overwrite: bool = False,
-        stored: StoredVersions | None = None,
+        carrier: Carrier | None = None,
     ) -> LiveRun:
-        """Return the run of a scenario in a new directory; models are read from `stored` versions, if given."""
+        """Return the run of a scenario in a new directory, with its own carrier if none is given."""
         begin, stop = read_clocks(), StopRequest()
-        steps = start_run(scenario, path, options, begin=begin, overwrite=overwrite, stop=stop, stored=stored)
+        steps = start_run(
+            scenario, path, options, begin=begin, overwrite=overwrite, stop=stop, carrier=carrier
+        )
         return cls(steps, stop)
 
     def __repr__(self) -> str:
@@ -225,9 +227,9 @@ class LiveRun(AbstractContextManager["LiveRun"]):
 
     def _known_schedule(self) -> PrecomputedSchedule:
         prepared = self._active.prepared
-        if prepared.shard is not None or not isinstance(prepared.schedule, PrecomputedSchedule):
+        if prepared.carrier.is_divided or not isinstance(prepared.schedule, PrecomputedSchedule):
             divided, chooses = "is divided among shards", "chooses peers by values of models"
-            why = chooses if prepared.shard is None else divided
+            why = divided if prepared.carrier.is_divided else chooses
             raise ScenarioError(
                 f"pause: the run {why}, and can only stop at reports; use until(), or set evaluate.every"
             )
@@ -263,7 +265,7 @@ class LiveRun(AbstractContextManager["LiveRun"]):
         most = components.protocol.n_nodes - 1
         if not 0 <= node <= most:
             raise ScenarioError(f"model: found node {node}; expected a node id from 0 to {most}")
-        if self.prepared.shard is not None:
+        if self.prepared.carrier.is_divided:
             self._check_open(or_last=True)
             if self.report is None:
                 raise ScenarioError("model: the other shards have not begun; call step() first")

@@ -12,7 +12,7 @@ from gossiprec.emulation.run.run_part import RUN_PARTS
 from gossiprec.scenario import Scenario
 
 if TYPE_CHECKING:
-    from gossiprec.emulation.shards import MakeShardGroup
+    from gossiprec.emulation.carriers.shards.group import MakeShardGroup
 
 
 @dataclass(frozen=True)

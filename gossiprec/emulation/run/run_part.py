@@ -38,8 +38,6 @@ class RunContext:
     utility : UtilityEvaluator
         Also has the values of single users and the lists of the last report.
     options : RunOptions
-    trains : bool
-        Whether models are trained; otherwise all come from versions that another run has stored.
     """
 
     prepared: PreparedRun
@@ -47,7 +45,6 @@ class RunContext:
     recording: EventRecorder
     utility: UtilityEvaluator
     options: RunOptions
-    trains: bool
 
     @property
     def scenario(self) -> Scenario:

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import yaml
 
-from gossiprec.base.errors import LogError, ResourceError
+from gossiprec.base.errors import LogError, ResourceError, ShardLostError
 from gossiprec.base.registry import check_plugins_installed
-from gossiprec.compute.shards import ShardLostError
 from gossiprec.data.split import data_identity
+from gossiprec.emulation.assembly.carrier import Carrier, make_carrier
 from gossiprec.emulation.assembly.data_loading import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import ClockReadings, Progress, StopRequest, read_clocks
@@ -31,9 +31,7 @@ from gossiprec.emulation.run.execution import (
     reopen_run,
     with_resources,
 )
-from gossiprec.emulation.run.kept_versions import check_versions
 from gossiprec.emulation.run.run_options import RunKeywords, RunOptions, SimulateKeywords, make_run_options
-from gossiprec.emulation.shards import ShardGroup
 from gossiprec.runs import Run, RunDirectory, open_run, run_files
 from gossiprec.runs.checkpoints import CheckpointFolder
 from gossiprec.runs.lock import RunLock
@@ -41,9 +39,6 @@ from gossiprec.runs.manifest import manifest_fault
 from gossiprec.runs.run_directory import check_path_free, finish_cleaning
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.registries import scenario_code_version, scenario_plugins
-
-if TYPE_CHECKING:
-    from gossiprec.compute.store.stored_versions import StoredVersions
 
 ScenarioSource: TypeAlias = Scenario | str | os.PathLike[str] | Mapping[str, Any]
 OnExists = Literal["refuse", "overwrite", "new", "reuse"]
@@ -225,22 +220,22 @@ def start_run(
     overwrite: bool,
     stop: StopRequest | None = None,
     changes: Iterable[Mapping[str, Any]] = (),
-    stored: StoredVersions | None = None,
+    carrier: Carrier | None = None,
 ) -> RunSteps:
     """Run a scenario, with changes, in a new directory until it ends or a shard dies; see :func:`execute_run`.
 
-    Models are read from `stored` versions of another run, if given, in place of training.
+    The scenario names the carrier of versions if none is given.
     """
-    with _make_shard_group(scenario, options) as shards:
+    with carrier or make_carrier(scenario, options, path) as carrier:
         prepared = prepare(
             scenario,
             options.progress,
             load=options.load_data,
             kept_kernels=options.use_cached_kernels,
-            shard=shards.shard,
+            carrier=carrier,
         )
-        check_versions(prepared, path)
-        shards.start(prepared)
+        carrier.check_room(prepared)
+        carrier.start(prepared)
         components, split = prepared.components, prepared.components.split
         view_size = components.protocol.view_size
         directory = RunDirectory.create(
@@ -256,7 +251,7 @@ def start_run(
             overwrite=overwrite,
         )
         directory.write_names(split.user_names, split.item_names)
-        make = functools.partial(ActiveRun, prepared, directory, options, begin, stored)
+        make = functools.partial(ActiveRun, prepared, directory, options, begin)
         return (yield from execute_run(make, directory, options, stop=stop))
 
 
@@ -285,10 +280,10 @@ def continue_run(
         check_manifest(run, options.progress, excused=force or from_start)
         scenario = load_scenario(run.path / run_files.SCENARIO)
         scenario = with_resources(scenario, threads=threads, shards=shards)
-        group = stack.enter_context(_make_shard_group(scenario, options))
+        carrier = stack.enter_context(make_carrier(scenario, options, run.path))
         try:
-            found = reopen_run(run.path, scenario, options, force=force, lock=lock, shard=group.shard)
-            group.start(found.prepared)
+            found = reopen_run(run.path, scenario, options, force=force, lock=lock, carrier=carrier)
+            carrier.start(found.prepared)
             return found.execute(begin, options)
         except NoCheckpointError as error:
             if not from_start:
@@ -298,20 +293,3 @@ def continue_run(
     options = replace(options, use_cached_kernels=False)
     changes = run.manifest.get("changes", [])
     return finish_steps(start_run(scenario, run.path, options, begin=begin, overwrite=True, changes=changes))
-
-
-def _make_shard_group(scenario: Scenario, options: RunOptions) -> ShardGroup:
-    """Return the group of a run's shards, on Ray by default, or of one process if the run is not divided.
-
-    Raises
-    ------
-    ResourceError
-        If Ray is not installed.
-    """
-    if scenario.executor.shards == 1:
-        return ShardGroup()
-    if options.make_shard_group is not None:
-        return options.make_shard_group(scenario, options.progress)
-    from gossiprec.emulation.shards.ray_backend import RayShardGroup
-
-    return RayShardGroup(scenario, options.progress)

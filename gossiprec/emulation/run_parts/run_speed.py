@@ -16,7 +16,7 @@ class RunSpeed(RunPart):
     @classmethod
     def make(cls, run: RunContext) -> RunSpeed | None:
         """Return the speed, unless models are read in place of training."""
-        return cls(run) if run.trains else None
+        return cls(run) if run.prepared.carrier.trains else None
 
     def end(self, status: str, summary: Mapping[str, Any]) -> None:
         """Record the speed of a complete run."""

@@ -1,11 +1,12 @@
-"""A run divided among shards: one leads and the others follow, on Ray or as threads. Their groups and versions."""
+"""The other shards of a divided run, on Ray or as threads, and the versions that all of them must have."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from gossiprec.base.errors import ResourceError
 from gossiprec.compute.shards import ShardContext
@@ -16,58 +17,22 @@ from gossiprec.scenario.registries import scenario_code_version
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import PreparedRun
-    from gossiprec.emulation.scoring.metric_inputs import MetricInputs
-    from gossiprec.emulation.scoring.utility import UtilityEvaluator
-
-
-class NoFollowers:
-    """The leader of an undivided run, which has no other shards to gather from."""
-
-    def begin(self, after: int) -> None:
-        """Start the other shards after `after` reports, in the present state of the run."""
-
-    def gather_update_sizes(self) -> None:
-        """Gather the sizes of messages that only other shards know."""
-
-    def gather_metric_inputs(self, utility: UtilityEvaluator) -> Sequence[MetricInputs]:
-        """Return the metric inputs of all shards; empty if this process has all models."""
-        return ()
-
-    def gather_observer_state(self) -> None:
-        """Gather the results of single observers that a report needs."""
-
-    def gather_full_state(self) -> None:
-        """Gather the state that a checkpoint needs."""
-
-    def release_remote_rows(self) -> None:
-        """Free the rows and moments of nodes that other shards own."""
-
-    def continue_or_end(self, *, end: bool, changed: bool) -> None:
-        """Let the other shards continue to the next report, or end."""
-
-    def summary(self) -> dict[str, Any]:
-        """Return the summary of the shards."""
-        return {}
 
 
 class ShardGroup(AbstractContextManager["ShardGroup"]):
     """The other shards of a run: entered before the run is prepared, and left when it ends in any way.
 
-    This class is the group of an undivided run, which has no others.
-
     Attributes
     ----------
-    shard : ShardContext or None
-        The shard of this process, which leads, or None if the run is not divided.
+    shard : ShardContext
+        The shard of this process, which leads.
     """
 
-    shard: ShardContext | None = None
+    shard: ShardContext
 
+    @abstractmethod
     def start(self, prepared: PreparedRun) -> None:
         """Let the other shards prepare the run; it is already prepared here."""
-
-    def __exit__(self, *error: object) -> None:
-        """End the other shards."""
 
 
 MakeShardGroup: TypeAlias = Callable[[Scenario, Progress], ShardGroup]

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from gossiprec.base.arrays import I64
-from gossiprec.base.errors import ResourceError
-from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext, ShardLostError
+from gossiprec.base.errors import ResourceError, ShardLostError
+from gossiprec.compute.shards import Channel, Key, Mailbox, ShardContext
 from gossiprec.compute.shards.runner import Address, RowLinks
 from gossiprec.emulation.assembly.shard_partition import require_ray
+from gossiprec.emulation.carriers.shards.group import ShardGroup, check_versions, local_versions
 from gossiprec.emulation.progress import Progress
-from gossiprec.emulation.shards import ShardGroup, check_versions, local_versions
 from gossiprec.scenario import Scenario, load_scenario
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class ShardActor:
 
         Modules that take seconds to import are imported here, while shard 0 prepares the run.
         """
-        import gossiprec.emulation.shards.leader  # noqa: F401
+        import gossiprec.emulation.carriers.shards.leader
+        import gossiprec.emulation.run.execution  # noqa: F401
 
         with suppress(OSError):
             os.chdir(cwd)
@@ -72,14 +73,14 @@ class ShardActor:
         self, scenario: Mapping[str, Any], split: Split, members: Mapping[int, Any], letterbox: Any
     ) -> None:
         """Prepare the run, and follow shard 0 to its end."""
-        from gossiprec.emulation.assembly.prepare import prepare
-        from gossiprec.emulation.shards.leader import run_follower
+        from gossiprec.emulation.carriers.shards.leader import Shard, run_follower
+        from gossiprec.emulation.run.execution import prepare_follower
 
         exchange = RayChannel(self._number, self._mailbox)
         exchange.links = self._links
         exchange.connect(members, letterbox)
-        shard = ShardContext(self._number, len(members) + 1, exchange)
-        run_follower(prepare(load_scenario(scenario), load=lambda _: split, shard=shard))
+        shard = Shard(ShardContext(self._number, len(members) + 1, exchange))
+        run_follower(shard, *prepare_follower(load_scenario(scenario), split, shard))
 
 
 class LeaderMailbox:
