@@ -166,6 +166,30 @@ class Split:
         sizes = np.bincount(sequences.row_of_each_value[kept], minlength=len(sequences))
         return Ragged.from_sizes(sizes, sequences.values[kept])
 
+    def with_empty_users(self, count: int) -> Split:
+        """Return the data with `count` more users, who have no items, coordinates or attributes."""
+        if not count:
+            return self
+        parts = {name: getattr(self, name) for name in ("train", "validation", "test", "sequences")}
+        longer: dict[str, Any] = {
+            name: Ragged.from_sizes(np.append(sets.sizes, np.zeros(count, np.int64)), sets.values)
+            for name, sets in parts.items()
+            if sets is not None
+        }
+        if self.user_features is not None:
+            rows = np.append(np.arange(self.n_users), np.full(count, -1))
+            longer["user_features"] = self.user_features.take(rows)
+        return replace(self, n_users=self.n_users + count, check_ins=None, **longer)
+
+    def reported_positives(self, n_poisoners: int) -> I64:
+        """Return the number of training items that each node reports; poisoners report the mean of the users."""
+        return np.append(self.train.sizes, np.full(n_poisoners, self.mean_positives))
+
+    @property
+    def mean_positives(self) -> int:
+        """The mean number of a user's training items, rounded."""
+        return max(1, round(float(self.train.sizes.mean())))
+
     @property
     def n_interactions(self) -> int:
         """Items of all users in all parts."""

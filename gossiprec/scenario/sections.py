@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from gossiprec.base.arrays import I64
 from gossiprec.base.machine import usable_cores
 from gossiprec.base.options import LARGEST, Options, Problem
+from gossiprec.base.ragged import Ragged
 from gossiprec.measures import TargetRanks
 from gossiprec.measures.selectors import VALIDATED, baseline_metric_name, read_metric
 
@@ -64,6 +67,11 @@ class LeastPopular(Options):
         """Yield more items than there are."""
         if self.least_popular > n_items:
             yield ("least_popular",), f"found {self.least_popular}, but there are only {n_items} items"
+
+    def items(self, parts: Sequence[Ragged], n_items: int) -> I64:
+        """Return these items by the users who have them in some parts of a split, ascending."""
+        popularity = np.bincount(np.concatenate([part.values for part in parts]), minlength=n_items)
+        return np.sort(np.argsort(popularity, kind="stable")[: self.least_popular])
 
 
 ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]

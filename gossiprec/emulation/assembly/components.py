@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,12 +23,6 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
 from gossiprec.emulation.assembly.message_scheme import MessageScheme, find_schemes
-from gossiprec.emulation.assembly.poisoners import (
-    PoisonerGroup,
-    add_poisoners,
-    make_poisoner_groups,
-    reported_positives,
-)
 from gossiprec.emulation.progress import Progress
 from gossiprec.federated import (
     RECOMMENDERS,
@@ -46,6 +40,9 @@ from gossiprec.rules.aggregators import InboxConfig, make_aggregator
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.poisoners import PoisonerGroup
 
 
 @dataclass(frozen=True)
@@ -140,6 +137,12 @@ class RunComponents:
         return self.protocol.n_users - self.split.n_users
 
     @property
+    def attacked_items(self) -> I64:
+        """The targets of all poisoners, ascending."""
+        targets = [entry.targets.astype(np.int64) for entry in self.attackers]
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *targets]))
+
+    @property
     def user_upload_width(self) -> int:
         """The number of values that each client sends about its user, in addition to an update."""
         recommender = self.coordination.recommender
@@ -153,7 +156,7 @@ class RunComponents:
     @property
     def merge_weights(self) -> F64:
         """The merge weight of every node; a poisoner has the weight of an average user."""
-        return self.protocol.merge_weights(reported_positives(self.split, self.n_poisoners))
+        return self.protocol.merge_weights(self.split.reported_positives(self.n_poisoners))
 
     @property
     def schemes(self) -> list[type[MessageScheme]]:
@@ -196,7 +199,7 @@ class RunComponents:
         """Return the items on which each node scores received models, or None if peers are not chosen by score."""
         if not self.mode.depends_on_values(self.protocol):
             return None
-        everyone = add_poisoners(self.split, self.n_poisoners)
+        everyone = self.split.with_empty_users(self.n_poisoners)
         return draw_validation_candidates(everyone, self.protocol.n_nodes, self.scenario.seed)
 
 
@@ -213,10 +216,16 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     data = split.training_data()
     model = MODELS[scenario.model.name](scenario.model.options).bind_to_data(data)
     layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
-    attackers = make_poisoner_groups(scenario, split, protocol, model, layout)
+    attackers: list[PoisonerGroup] = []
+    if scenario.attackers:
+        from gossiprec.emulation.assembly.poisoners import make_poisoner_groups
+
+        attackers = make_poisoner_groups(scenario, split, protocol, model, layout)
     n_poisoners = protocol.n_users - split.n_users
     others = n_poisoners or split.user_features is not None
-    feed = model.make_feed(add_poisoners(split, n_poisoners).training_data(for_feed=True) if others else data)
+    feed = model.make_feed(
+        split.with_empty_users(n_poisoners).training_data(for_feed=True) if others else data
+    )
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
     coordination = make_coordination(scenario, split, protocol, recommender, model, layout)
@@ -474,7 +483,7 @@ def make_inboxes(
     """
     receivers: dict[int, ReceiverConfig] = {}
     waiting = 0
-    weights = protocol.merge_weights(reported_positives(split, protocol.n_users - split.n_users))
+    weights = protocol.merge_weights(split.reported_positives(protocol.n_users - split.n_users))
     entries = zip(scenario.policies, policies, strict=True)
     rules = [(choice.name, policy.nodes, policy.inbox()) for choice, policy in entries]
     inbox = protocol.coordinator_inbox(scenario.coordinator.sees)

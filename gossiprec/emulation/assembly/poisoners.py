@@ -1,21 +1,20 @@
-"""The poisoners of a run: their number, their target items, and their forged messages."""
+"""The poisoners of a run: their number, their target items, and their forged messages; not loaded without them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.adversaries.poisoners import POISONERS, Poisoner, PoisonerContext
+from gossiprec.adversaries.poisoners import POISONERS, ModelFormula, Poisoner, PoisonerContext
+from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
 from gossiprec.base.arrays import I32, I64
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.message_encoder import PushLog
 from gossiprec.compute.messages import Forgery
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
@@ -60,33 +59,6 @@ def poisoner_places(scenario: Scenario, n_users: int) -> tuple[PoisonerPlaces, .
         places.append(PoisonerPlaces(nodes, choice.placement, choice.edges, choice.linked))
         first += len(nodes)
     return tuple(places) if any(group.placement or group.edges for group in places) else ()
-
-
-def add_poisoners(split: Split, count: int) -> Split:
-    """Return the data with `count` more users, who have no items, coordinates or attributes."""
-    if not count:
-        return split
-    parts = {name: getattr(split, name) for name in ("train", "validation", "test", "sequences")}
-    longer: dict[str, Any] = {
-        name: Ragged.from_sizes(np.append(sets.sizes, np.zeros(count, np.int64)), sets.values)
-        for name, sets in parts.items()
-        if sets is not None
-    }
-    if split.user_features is not None:
-        rows = np.append(np.arange(split.n_users), np.full(count, -1))
-        longer["user_features"] = split.user_features.take(rows)
-    return replace(split, n_users=split.n_users + count, check_ins=None, **longer)
-
-
-def reported_positives(split: Split, count: int) -> I64:
-    """Return the number of training items that each node reports; poisoners report the mean of the users."""
-    sizes = split.train.sizes
-    return np.append(sizes, np.full(count, mean_positives(split)))
-
-
-def mean_positives(split: Split) -> int:
-    """Return the mean number of a user's training items, rounded."""
-    return max(1, round(float(split.train.sizes.mean())))
 
 
 def make_poisoner_groups(
@@ -159,7 +131,7 @@ def _check_majority(n_poisoners: int, n_users: int, protocol: Protocol) -> None:
 def _select_targets(chosen: Targets, split: Split, key: str) -> I32:
     """Return target items: the least popular of training and test together, with lower ids first on ties."""
     if isinstance(chosen, LeastPopular):
-        items = least_popular_items(chosen, split, [split.train, split.test])
+        items = chosen.items([split.train, split.test], split.n_items)
     else:
         items = np.unique(np.array(chosen, np.int64))
     parts = (split.train, split.validation, split.test)
@@ -173,24 +145,8 @@ def _select_targets(chosen: Targets, split: Split, key: str) -> I32:
     return items.astype(np.int32)
 
 
-def least_popular_items(chosen: LeastPopular, split: Split, parts: Sequence[Ragged]) -> I64:
-    """Return the items that the fewest users have in some parts of the split, ascending; lower ids first on ties."""
-    popularity = np.bincount(np.concatenate([part.values for part in parts]), minlength=split.n_items)
-    return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])
-
-
-def poisoner_targets(attackers: Sequence[PoisonerGroup]) -> I64:
-    """Return the targets of all poisoners, ascending."""
-    targets = [entry.targets.astype(np.int64) for entry in attackers]
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *targets]))
-
-
 def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, Forgery]:
     """Return the forgery of every poisoner, by node."""
-    if not components.attackers:
-        return {}
-    from gossiprec.adversaries.poisoners.poisoned_messages import PoisonedMessages, SimulatedClient
-
     training, split = components.training, components.split
     scorer, empty_feed = Scorer(executor), components.feed.restricted_to(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
@@ -215,7 +171,7 @@ def make_forgeries(components: RunComponents, executor: Executor) -> dict[int, F
             boost=choice.boost,
             clip=choice.clip,
             clip_shared=choice.clip_shared,
-            norm=SimulatedClient(scorer, empty_feed, mean_positives(split)) if is_matched else None,
+            norm=SimulatedClient(scorer, empty_feed, split.mean_positives) if is_matched else None,
         )
         forgeries |= dict.fromkeys(entry.nodes.tolist(), forging)
     return forgeries
@@ -225,8 +181,6 @@ def poisoner_context(
     model: Model, layout: Layout, empty_feed: Feed, negatives: int, targets: I32
 ) -> PoisonerContext:
     """Return the context that a poisoner sees."""
-    from gossiprec.adversaries.poisoners import ModelFormula
-
     return PoisonerContext(ModelFormula(model, layout), empty_feed, negatives, targets)
 
 
@@ -248,18 +202,3 @@ def draw_interactions(train: Ragged, fraction: float, seed: int) -> Ragged:
         count = math.ceil(fraction * len(items) - 1e-9)
         parts.append(np.sort(draw.choice(items, count, replace=False)) if count else items[:0])
     return Ragged.from_parts(parts)
-
-
-def make_push_log(components: RunComponents) -> PushLog | None:
-    """Return the log of the pushes that are rewritten or forged, or None if there are none.
-
-    Nothing is logged of pushes of which the messages have a fixed size.
-    """
-    outgoing, protocol = components.outgoing, components.protocol
-    nodes = outgoing.writes_rows
-    if not nodes.any():
-        return None
-    if not components.mode.sizes_follow_training:
-        nodes = nodes & ~outgoing.fixed_sizes
-    coordinator = protocol.n_users if protocol.has_coordinator else None
-    return PushLog(nodes, protocol.roles, protocol.role_behaviours, coordinator, protocol.wakes_per_round)

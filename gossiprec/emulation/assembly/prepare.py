@@ -21,9 +21,9 @@ from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS, Executor
 from gossiprec.compute.inbox_reducer import InboxReducer, ReceiverConfig, ServerRunner
 from gossiprec.compute.local_update import TrainingMode
-from gossiprec.compute.message_encoder import MessageEncoder
+from gossiprec.compute.message_encoder import MessageEncoder, PushLog
 from gossiprec.compute.message_sizes import MessageSizes
-from gossiprec.compute.messages import OutgoingTransforms
+from gossiprec.compute.messages import Forgery, OutgoingTransforms
 from gossiprec.compute.plan.planner import Planner, PlannerOptions
 from gossiprec.compute.plan.program import EACH, IN_ORDER, SUMS
 from gossiprec.compute.store import Store
@@ -37,7 +37,6 @@ from gossiprec.emulation.assembly.data_loading import DataSizes, load_data
 from gossiprec.emulation.assembly.kernel_warmup import Part, compile_kernels, warm_up
 from gossiprec.emulation.assembly.memory import check_memory, estimate_memory, figure_bytes, process_bytes
 from gossiprec.emulation.assembly.message_scheme import MessageScheme
-from gossiprec.emulation.assembly.poisoners import make_forgeries, make_push_log
 from gossiprec.emulation.assembly.run_size import EventCounts, check_memory_early, run_sizes
 from gossiprec.emulation.assembly.schedule import (
     Schedule,
@@ -406,6 +405,21 @@ def _coordinate(
     return {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}, serving
 
 
+def _make_push_log(components: RunComponents) -> PushLog | None:
+    """Return the log of the pushes that are rewritten or forged, or None if there are none.
+
+    Nothing is logged of pushes of which the messages have a fixed size.
+    """
+    outgoing, protocol = components.outgoing, components.protocol
+    nodes = outgoing.writes_rows
+    if not nodes.any():
+        return None
+    if not components.mode.sizes_follow_training:
+        nodes = nodes & ~outgoing.fixed_sizes
+    coordinator = protocol.n_users if protocol.has_coordinator else None
+    return PushLog(nodes, protocol.roles, protocol.role_behaviours, coordinator, protocol.wakes_per_round)
+
+
 def _make_encoders(
     components: RunComponents,
     executor: Executor,
@@ -414,12 +428,16 @@ def _make_encoders(
     packed: I64,
 ) -> tuple[MessageEncoder, ...]:
     """Return the encoder of messages that are rewritten, with the forgeries of adversaries; none if none is."""
-    pushes = make_push_log(components)
+    pushes = _make_push_log(components)
     if pushes is None:
         return ()
     own = [meter for meter in meters if isinstance(meter, AdversaryHook)]
     answers = {node: meter.answer for meter in own for node in meter.attack.nodes.tolist()}
-    forgeries = make_forgeries(components, executor)
+    forgeries: dict[int, Forgery] = {}
+    if components.attackers:
+        from gossiprec.emulation.assembly.poisoners import make_forgeries
+
+        forgeries = make_forgeries(components, executor)
     return (MessageEncoder(components.outgoing, executor, pushes, sizes, forgeries, answers, packed),)
 
 

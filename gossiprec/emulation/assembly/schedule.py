@@ -34,7 +34,6 @@ from gossiprec.emulation.assembly.network_setup import (
     make_engine_conditions,
     trains_on_event,
 )
-from gossiprec.emulation.assembly.poisoners import add_poisoners, poisoner_places
 from gossiprec.emulation.assembly.run_size import Accuracy, EstimateInputs, EventCounts
 from gossiprec.emulation.assembly.user_groups import check_evaluation
 from gossiprec.emulation.progress import Progress, Stopwatch
@@ -430,13 +429,16 @@ def build_and_schedule(
 def make_protocol(scenario: Scenario, split: Split, availability: Availability | None = None) -> Protocol:
     """Return the scenario's protocol over users and poisoners; without availability all nodes stay online."""
     choice, seed = scenario.protocol, scenario.seed
-    everyone = add_poisoners(split, scenario.count_poisoners(split.n_users))
+    everyone = split.with_empty_users(scenario.count_poisoners(split.n_users))
     profiles = UserProfiles.of(everyone)
     protocol = PROTOCOLS[choice.name](
         choice.options, n_users=everyone.n_users, seed=seed, availability=availability, profiles=profiles
     )
     protocol.seconds_per_wake = scenario.seconds_per_wake
-    protocol.poisoners = poisoner_places(scenario, split.n_users)
+    if scenario.attackers:
+        from gossiprec.emulation.assembly.poisoners import poisoner_places
+
+        protocol.poisoners = poisoner_places(scenario, split.n_users)
     return protocol
 
 

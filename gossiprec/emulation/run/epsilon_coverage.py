@@ -17,7 +17,6 @@ from gossiprec.compute.plan.tape import Op
 from gossiprec.data.loading import remove_users
 from gossiprec.defences.dp_sgd import DPSGD
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.emulation.assembly.poisoners import reported_positives
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule, Schedule
 from gossiprec.emulation.run.contact_replay import ContactTape, TapeVisitor, count_numbers, replay_tape
 from gossiprec.scenario import Scenario
@@ -191,7 +190,7 @@ def _weights_of_others(components: RunComponents) -> Bools:
         for side in (0, 1):  # any two nodes are on different sides for some bit
             removed = (users >> bit & 1) == side
             rest = remove_users(split, np.flatnonzero(removed).tolist())
-            weights = protocol.merge_weights(reported_positives(rest, components.n_poisoners))
+            weights = protocol.merge_weights(rest.reported_positives(components.n_poisoners))
             others = np.ones(protocol.n_nodes, np.bool_)
             others[: len(users)] = ~removed
             found |= others & (weights != before)

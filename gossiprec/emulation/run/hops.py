@@ -17,7 +17,7 @@ import numpy as np
 from gossiprec.adversaries.poisoners import POISONERS
 from gossiprec.base.arrays import F64, Bools
 from gossiprec.emulation.assembly.components import RunComponents, choose_adversary_nodes
-from gossiprec.emulation.assembly.poisoners import PoisonerGroup, mean_positives
+from gossiprec.emulation.assembly.poisoners import PoisonerGroup
 from gossiprec.emulation.assembly.prepare import PreparedRun
 from gossiprec.federated import CoordinatorHook
 from gossiprec.runs import Run
@@ -155,7 +155,7 @@ def _know_data(first: PreparedRun, second: PreparedRun) -> Bools:
     settings = (vars(run.executor.work.node_settings) for run in (first, second))
     for one, other in zip(*(each.values() for each in settings), strict=True):
         knows |= one != other
-    means = mean_positives(first.components.split), mean_positives(second.components.split)
+    means = first.components.split.mean_positives, second.components.split.mean_positives
     for pair in zip(first.components.attackers, second.components.attackers, strict=True):
         knows[pair[0].nodes] |= _poisoners_differ(*pair, same_mean=means[0] == means[1])
     for nodes in choose_adversary_nodes(first.components.scenario, first.components.split.n_users):

@@ -22,7 +22,6 @@ from gossiprec.base.ragged import Ragged, row_entries
 from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.poisoners import least_popular_items, poisoner_targets
 from gossiprec.emulation.assembly.user_groups import UserGroup, make_groups
 from gossiprec.emulation.scoring.metric_inputs import (
     ORDERS,
@@ -482,7 +481,7 @@ def select_target_items(chosen: Targets | None, split: Split) -> I64:
     """Return the target items of a scenario, ascending; on equal popularity lower ids are chosen."""
     if not isinstance(chosen, LeastPopular):
         return np.unique(np.array(chosen or (), np.int64))
-    return least_popular_items(chosen, split, [split.train])
+    return chosen.items([split.train], split.n_items)
 
 
 def train_loss(executor: Executor, current: I64, n_users: int) -> float:
@@ -553,7 +552,7 @@ def make_utility_evaluator(prepared: PreparedRun, *, baselines: bool = True) -> 
     """Return the evaluator of recommendations; `baselines` adds baseline orders, which one shard measures."""
     components, evaluate = prepared.components, prepared.components.scenario.evaluate
     scenario, split = components.scenario, components.split
-    attacked = poisoner_targets(components.attackers)
+    attacked = components.attacked_items
     targets = attacked if evaluate.targets == "attacked" else select_target_items(evaluate.targets, split)
     options = UtilityOptions(
         targets=targets,
