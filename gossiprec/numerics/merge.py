@@ -36,6 +36,12 @@ class Merge(NamedTuple):
     last: int
 
 
+@inline
+def mix(own, received, keep):
+    """Return a number of the merge of rand-gossip, of which the receiver's value keeps a share."""
+    return keep * own + (float32(1.0) - keep) * received
+
+
 @borrow
 def merge_into(rows, merge):
     """Merge versions, all numbers of a block before the next block."""
@@ -48,7 +54,6 @@ def merge_into(rows, merge):
         for entry in range(first, last):
             received = rows[merge_row[entry], low:high]
             keep = merge_keep[entry]
-            give = np.float32(1.0) - keep
             if keep == np.float32(1.0) and merge_row[entry] == target:
                 continue  # merged before, as a message that lacks numbers
             if keep == np.float32(0.0):
@@ -56,7 +61,7 @@ def merge_into(rows, merge):
                     out[k] = received[k]
             else:
                 for k in range(len(out)):
-                    out[k] = keep * out[k] + give * received[k]
+                    out[k] = mix(out[k], received[k], keep)
 
 
 @inline
@@ -117,11 +122,10 @@ def merge_rounded(rows, width, merge, key, block):
         for entry in range(first, last):
             at = uint64(merge_row[entry] * width + low)
             keep = merge_keep[entry]
-            give = float32(1.0) - keep
             if keep == float32(0.0):
                 widen_row(block, 0, rows, at, count)
             else:
                 for j in range(count):
                     k = uint64(j)
-                    block[k] = keep * block[k] + give * load_float32(rows[at + k])
+                    block[k] = mix(block[k], load_float32(rows[at + k]), keep)
         narrow_row(rows, target * width + low, low, block, 0, count, key)

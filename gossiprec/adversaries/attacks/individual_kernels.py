@@ -28,7 +28,7 @@ from gossiprec.native.jit import (
     store_rounded,
     swap_float_mode,
 )
-from gossiprec.numerics.merge import blend, widen_row
+from gossiprec.numerics.merge import blend, mix, widen_row
 from gossiprec.numerics.noise import HALF_A_PLACE
 from gossiprec.numerics.relevance import MEMBERS
 from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
@@ -115,7 +115,7 @@ def merge_into_own(own, keep, rows, user, shared, dim, user_travels):
     """Merge a version, given the offsets of its user row and shared weights, into ``[user | shared]``."""
     for k in range(0 if user_travels else dim, len(own)):
         value = load_float32(rows[user + k if k < dim else shared + k - dim])
-        own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
+        own[k] = value if keep == float32(0.0) else mix(own[k], value, keep)
 
 
 @borrow

@@ -37,7 +37,7 @@ from gossiprec.numerics.lazy_adam import (
     record_offsets,
     step_record,
 )
-from gossiprec.numerics.merge import Merge, merge_into
+from gossiprec.numerics.merge import Merge, merge_into, mix
 from gossiprec.numerics.relevance_kernels import GAINS
 
 
@@ -397,14 +397,13 @@ def merge_by_performance(rows, merge, places, lists, found, dim):
             found[entry] = worth
             refused = own + worth == float32(0.0)
             keep = float32(1.0) if refused else own / (own + worth)
-        give = float32(1.0) - keep
         if keep == float32(0.0):
             copy_floats(
                 rows, merge.target * width + begin, rows, merge.row[entry] * width + begin, end - begin
             )
         else:
             for k in range(begin, end):
-                out[k] = keep * out[k] + give * received[k]
+                out[k] = mix(out[k], received[k], keep)
     return refused
 
 
