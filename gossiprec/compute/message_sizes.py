@@ -109,7 +109,7 @@ class MessageSizes(Stateful):
         return np.asarray(pushes * ((self._message_bytes - self.extra_bytes) // BYTES))
 
     def take_new(self) -> dict[str, I64]:
-        """Return what was noted in this process since the last call, for the process that writes the log."""
+        """Return the notes of this process since the last call, for the process that writes the log."""
         rows = {name: [(*push, size) for push, size in own.items()] for name, own in self._by_push.items()}
         rows["resized"] = [(message, 0, size) for message, size in self.resized.items()]
         self.resized.clear()

@@ -118,7 +118,7 @@ class Carrier(AbstractContextManager["Carrier"]):
         """Free the rows and moments of nodes that other processes own."""
 
     def continue_or_end(self, after: int, *, end: bool, changed: bool) -> None:
-        """Go on to the events after `after` reports, with new settings of training if they changed, or end."""
+        """Continue with the events after `after` reports, with new settings of training if they changed, or end."""
 
     def summary(self) -> dict[str, Any]:
         """Return sections of the summary."""

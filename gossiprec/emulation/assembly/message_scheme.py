@@ -91,7 +91,7 @@ class MessageScheme(Stateful):
         return components.node_load
 
     def views(self, attacks: list[Attack]) -> Completion | None:
-        """Return what completes models for attacks, or None if these are whole."""
+        """Return the completion of models for attacks, or None if these are whole."""
         return None
 
     def hide(self, meters: list[AttackHook]) -> None:

@@ -60,7 +60,7 @@ class VersionCarrier(Carrier):
         self.begin_report(after + 1)
 
     def continue_or_end(self, after: int, *, end: bool, changed: bool) -> None:
-        """Go on to the events after `after` reports."""
+        """Continue with the events after `after` reports."""
         self.begin_report(after + 1)
 
     def begin_report(self, report: int) -> None:
