@@ -15,12 +15,23 @@ from tools.home_contracts import EXCEPTIONS, read_homes, read_rows
 SCENARIO = {
     "name": "core",
     "seed": 1,
-    "dataset": {"name": "synthetic", "users": 20, "items": 30, "interactions": 300, "split": {"name": "leave_last_k", "test": 1}},
+    "dataset": {
+        "name": "synthetic",
+        "users": 20,
+        "items": 30,
+        "interactions": 300,
+        "split": {"name": "leave_last_k", "test": 1},
+    },
     "model": {"name": "gmf", "dim": 4},
     "protocol": {"name": "rand-gossip", "wakes": 5, "merge": "mean"},
     "evaluate": {"metrics": []},
 }
-DEFAULTS = {"gossiprec.measures.hr", "gossiprec.measures.hit", "gossiprec.measures.ndcg", "gossiprec.data.leave_last_k"}
+DEFAULTS = {
+    "gossiprec.measures.hr",
+    "gossiprec.measures.hit",
+    "gossiprec.measures.ndcg",
+    "gossiprec.data.leave_last_k",
+}
 """Parts that the defaults of a scenario name."""
 RUN = """
 import sys
