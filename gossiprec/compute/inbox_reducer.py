@@ -394,10 +394,10 @@ class InboxReducer:
                 merges.append(done)
         return Written(np.array(written, np.int64), np.concatenate(merges))
 
-    def state(self) -> dict[str, Any]:
-        """Return the state of each node's rule, and the counters, for a checkpoint."""
-        rules = {str(node): receiver.rule.state() for node, receiver in self.receivers.items()}
-        return {**rules, **self._totals()}
+    def state(self, nodes: I64 | None = None) -> dict[str, Any]:
+        """Return the state of the rules of some nodes, or of all nodes' rules and the counters."""
+        rules = {str(node): self.receivers[node].rule.state() for node in self._with_inbox(nodes)}
+        return rules if nodes is not None else {**rules, **self._totals()}
 
     def counters(self) -> dict[str, int]:
         """Return the counters of the nodes of this process."""
@@ -409,19 +409,20 @@ class InboxReducer:
     def _totals(self) -> dict[str, int]:
         return {name: count + self.elsewhere.get(name, 0) for name, count in self.counters().items()}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a :meth:`state`."""
-        self.restore_rules(state)
+    def restore(self, state: Mapping[str, Any], nodes: I64 | None = None) -> None:
+        """Restore the state that :meth:`state` returned for the same nodes."""
+        for node in self._with_inbox(nodes):
+            self.receivers[node].rule.restore(state[str(node)])
+        if nodes is not None:
+            return
         for name in COUNTS:
             setattr(self, name, state[name])
         for reduction in self._reductions:
             reduction.restore(state)
 
-    def restore_rules(self, rules: Mapping[str, Any]) -> None:
-        """Restore the state of the rules of some nodes."""
-        for node, receiver in self.receivers.items():
-            if str(node) in rules:
-                receiver.rule.restore(rules[str(node)])
+    def _with_inbox(self, nodes: I64 | None) -> list[int]:
+        """Return those of some nodes, by default of all, that have an inbox."""
+        return list(self.receivers) if nodes is None else nodes[self._has_inbox[nodes]].tolist()
 
     def report(self) -> dict[str, Any]:
         """Return the number of models left out because they were not finite, and of inboxes that were too small."""

@@ -117,32 +117,30 @@ class MessageEncoder:
             self._chains.append(chain)
         return found[0] if found else len(self._chains) - 1
 
-    def state(self) -> dict[str, Any]:
-        """Return the memory of all transforms and forgeries, and what is known of pushes, for a checkpoint."""
-        return {"memory": self.export_nodes(np.arange(len(self._chain_of))), "pushes": self.pushes.state()}
+    def state(self, nodes: I64 | None = None) -> dict[str, Any]:
+        """Return the memory of the transforms and forgeries of some nodes, or of all and what is known of pushes."""
+        some, kept = self._all_nodes if nodes is None else nodes, self._forged_memory
+        memory = [each[some] for each in self._memory.values()]
+        memory += [kept[node] for node in some.tolist() if node in kept]
+        return {"memory": memory} | ({"pushes": self.pushes.state()} if nodes is None else {})
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore a :meth:`state`."""
-        self.import_nodes(np.arange(len(self._chain_of)), state["memory"])
-        self.pushes.restore(state["pushes"])
-
-    def export_nodes(self, nodes: I64) -> list[F32]:
-        """Return copies of the memory of some nodes."""
-        kept = self._forged_memory
-        return [
-            *(memory[nodes] for memory in self._memory.values()),
-            *(kept[node] for node in nodes.tolist() if node in kept),
-        ]
-
-    def import_nodes(self, nodes: I64, memory: Sequence[F32]) -> None:
-        """Take over the memory that :meth:`export_nodes` returned in another process."""
+    def restore(self, state: Mapping[str, Any], nodes: I64 | None = None) -> None:
+        """Restore the memory that :meth:`state` returned for the same nodes."""
+        if nodes is None:
+            self.pushes.restore(state["pushes"])
+            nodes = self._all_nodes
+        memory = state["memory"]
         for own, found in zip(self._memory.values(), memory, strict=False):
             own[nodes] = found
         kept = [self._forged_memory[node] for node in nodes.tolist() if node in self._forged_memory]
         for own, found in zip(kept, memory[len(self._memory) :], strict=True):
             own[:] = found
 
-    def prepare(self, program: Program, tasks: I64) -> Written:
+    @property
+    def _all_nodes(self) -> I64:
+        return np.arange(len(self._chain_of))
+
+    def prepare(self, program: Program, tasks: I64) -> None:
         """Rewrite the messages of the pushes among some tasks of one wave."""
         if not len(program.push):
             return Written(tasks[:0])

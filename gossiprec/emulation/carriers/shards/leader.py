@@ -98,13 +98,13 @@ class ShardStateService:
         needed = self._planner.needed_rows
         rows = self.payloads.result_handles(needed[self.shard.routes.last_writing_shard(needed) == number])
         nodes = self.shard.parts.nodes_of_shard(number)
-        rules, encoders = self._prepared.reduction.reducer.state(), self._prepared.outgoing.encoders
+        reducer, encoders = self._prepared.reduction.reducer, self._prepared.outgoing.encoders
         return {
-            "encoders": [encoder.export_nodes(nodes) for encoder in encoders],
+            "encoders": [encoder.state(nodes) for encoder in encoders],
             "rows": (rows, self.payloads.pack(rows, nodes)),
             "nodes": self.payloads.state_outside_handles(nodes),
             "attacks": self._attacks(number, whole=True),
-            "rules": copy.deepcopy({str(n): rules[str(n)] for n in nodes.tolist() if str(n) in rules}),
+            "rules": copy.deepcopy(reducer.state(nodes)),
         }
 
     def restore_observer_state(self, number: int, attacks: list[Mapping[str, Any] | None]) -> None:
@@ -119,9 +119,9 @@ class ShardStateService:
         self.payloads.unpack(rows, values, nodes)
         self.payloads.restore_outside_handles(nodes, state["nodes"])
         self.restore_observer_state(number, state["attacks"])
-        self._prepared.reduction.reducer.restore_rules(state["rules"])
+        self._prepared.reduction.reducer.restore(state["rules"], nodes)
         for encoder, memory in zip(self._prepared.outgoing.encoders, state["encoders"], strict=True):
-            encoder.import_nodes(nodes, memory)
+            encoder.restore(memory, nodes)
 
     def restore_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Restore the part of a checkpoint that belongs to this shard."""
