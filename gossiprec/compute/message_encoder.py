@@ -140,7 +140,7 @@ class MessageEncoder:
     def _all_nodes(self) -> I64:
         return np.arange(len(self._chain_of))
 
-    def prepare(self, program: Program, tasks: I64) -> None:
+    def prepare(self, program: Program, tasks: I64) -> Written:
         """Rewrite the messages of the pushes among some tasks of one wave."""
         if not len(program.push):
             return Written(tasks[:0])

@@ -8,6 +8,8 @@ from tools.core_names import Question, find_questions, read_modules
 from tools.home_contracts import read_homes
 
 PARTS = {
+    ("gossiprec.emulation.assembly.carrier", "shards"),  # which carrier a scenario asks for
+    ("gossiprec.emulation.assembly.carrier", "versions"),
     ("gossiprec.emulation.assembly.memory", "central"),  # the memory of torch in runs of a central model
     ("gossiprec.scenario.section_checks", "dp-sgd"),  # its noise is planned before the run
 }
@@ -30,8 +32,10 @@ OTHER_MEANINGS = {
         "measures.selectors", "network.graphs.centrality", "network.sim.clock",
     },
     "sum": {"models.base", "rules.aggregators.deltas"},  # of losses and deltas; the part is a rule
+    "sums": {"network.protocols", "scenario.sections"},  # what a coordinator sees
     "touched-mean": {"rules.aggregators.deltas"},  # of deltas; the part is a rule
     "trackers": {"scenario.registries"},  # a kind of parts; the part is a run part
+    "versions": {"compute.plan.planner", "scenario.sections"},  # a table of the planner, and a key
 }  # fmt: skip
 """Words that mean something else in these modules of gossiprec."""
 HOMES = {"loop": "core/run", "star": "parts/graphs", "chain": "core/network"}
