@@ -239,7 +239,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
         outgoing.take_over(taken)
     schemes = find_schemes(scenario, policies, outgoing, mode)
     for scheme in schemes:
-        scheme.change_outgoing(scenario, protocol, layout, outgoing, server)
+        scheme.change_outgoing(scenario, protocol, outgoing, server)
     inboxes = make_inboxes(scenario, policies, protocol, split, outgoing)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     per_update = feed.n_samples(training.negatives) * training.local_epochs

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gossiprec.emulation.assembly.components import NodeLoad, RunComponents
     from gossiprec.emulation.assembly.prepare import PreparedRun
     from gossiprec.emulation.assembly.schedule import Schedule
-    from gossiprec.models import Layout
     from gossiprec.modes import RunMode
     from gossiprec.network.protocols import Protocol
     from gossiprec.rules.servers import Server
@@ -56,12 +55,7 @@ class MessageScheme(Stateful):
 
     @classmethod
     def change_outgoing(
-        cls,
-        scenario: Scenario,
-        protocol: Protocol,
-        layout: Layout,
-        outgoing: OutgoingTransforms,
-        server: Server | None,
+        cls, scenario: Scenario, protocol: Protocol, outgoing: OutgoingTransforms, server: Server | None
     ) -> None:
         """Add transforms to the nodes' messages.
 

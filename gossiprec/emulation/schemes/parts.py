@@ -29,7 +29,6 @@ from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.message_scheme import SCHEMES, MessageScheme
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule, Schedule
 from gossiprec.emulation.schemes.virtual_nodes import PartialViews, make_partial_views, make_piece_views
-from gossiprec.models import Layout
 from gossiprec.network.protocols import Protocol
 from gossiprec.numerics.partial_rows import merge_sent
 from gossiprec.rules.aggregators import Inbox
@@ -48,30 +47,21 @@ class Parts(MessageScheme):
 
     def __init__(self, components: RunComponents, executor: Executor, schedule: Schedule) -> None:
         outgoing, protocol, layout = components.outgoing, components.protocol, components.layout
+        seed, arena = components.scenario.seed, executor.work.arena
         self._components, self._views, piece = components, list[PartialViews](), np.zeros(0, np.int32)
         if outgoing.cuts:
-            assert isinstance(schedule, PrecomputedSchedule), (
-                "no protocol weighs parts of models by performance"
-            )
-            seed, segments = components.scenario.seed, [tick.segment for tick in schedule.ticks]
+            assert isinstance(schedule, PrecomputedSchedule), "no protocol weighs parts by performance"
+            segments = [tick.segment for tick in schedule.ticks]
             piece = find_pieces(outgoing, seed, segments, protocol.role_behaviours, protocol.roles)
-        self.packed = packed_counts(outgoing, layout) * executor.work.arena.is_plain
-        self.messages = PartialMessages(
-            layout, outgoing, outgoing.nodes_with("is_partial"), self.packed, piece
-        )
-        self.steps = [
-            PartialMerger(self.messages, components.has_inbox, executor.work.arena, components.scenario.seed)
-        ]
+        self.packed = packed_counts(outgoing, layout) * arena.is_plain
+        partial = outgoing.nodes_with("is_partial")
+        self.messages = PartialMessages(layout, outgoing, partial, self.packed, piece)
+        self.steps = [PartialMerger(self.messages, components.has_inbox, arena, seed)]
         self.pieces = make_piece_views(components, self.messages)
 
     @classmethod
     def change_outgoing(
-        cls,
-        scenario: Scenario,
-        protocol: Protocol,
-        layout: Layout,
-        outgoing: OutgoingTransforms,
-        server: Server | None,
+        cls, scenario: Scenario, protocol: Protocol, outgoing: OutgoingTransforms, server: Server | None
     ) -> None:
         """Refuse receivers that read whole models."""
         reader = (

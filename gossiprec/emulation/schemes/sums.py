@@ -36,7 +36,6 @@ from gossiprec.emulation.assembly.attack_hook import AttackHook
 from gossiprec.emulation.assembly.components import NodeLoad, RunComponents
 from gossiprec.emulation.assembly.message_scheme import SCHEMES, MessageScheme
 from gossiprec.emulation.assembly.schedule import Schedule
-from gossiprec.models import Layout
 from gossiprec.network.protocols import Protocol
 from gossiprec.rules.aggregators import Aggregator, Inbox
 from gossiprec.rules.servers import Server
@@ -63,18 +62,15 @@ class Sums(MessageScheme):
         neighbours = make_neighbour_rounds(components, inline=schedule.deliveries_implied)
         self._components, self._among_neighbours = components, neighbours is not None
         self._meters: list[AttackHook] = []
-        self.rounds: SumRounds = neighbours or make_answer_rounds(components)
-        self._learns_sums = components.scenario.coordinator.sees != "final"
+        options = components.scenario.coordinator
+        quorum = Quorum(options.threshold, options.minimum)
+        self.rounds: SumRounds = neighbours or AnswerRounds(components.protocol.n_users, quorum)
+        self._learns_sums = options.sees != "final"
         self.control_kinds = EXCHANGES if self._learns_sums else ()
 
     @classmethod
     def change_outgoing(
-        cls,
-        scenario: Scenario,
-        protocol: Protocol,
-        layout: Layout,
-        outgoing: OutgoingTransforms,
-        server: Server | None,
+        cls, scenario: Scenario, protocol: Protocol, outgoing: OutgoingTransforms, server: Server | None
     ) -> None:
         """Leave users' rows out of answers of which the coordinator sees no single one."""
         sees = scenario.coordinator.sees
@@ -90,7 +86,7 @@ class Sums(MessageScheme):
                 f"coordinator.sees: found {sees!r}, but with protocol.user_table 'averaged' answers hold the rows of "
                 "all users; set user_table to own"
             )
-        if layout.user_width:
+        if outgoing.layout.user_width:
             outgoing.add("coordinator.sees", WithholdUserRow(), np.arange(protocol.n_users))
 
     @classmethod
@@ -101,10 +97,8 @@ class Sums(MessageScheme):
     @classmethod
     def node_load(cls, components: RunComponents) -> NodeLoad:
         """Return messages of the size of masked vectors, if receivers only learn sums."""
-        settings, load = (
-            make_sum_settings(components) or make_neighbour_settings(components),
-            components.node_load,
-        )
+        settings, load = make_sum_settings(components), components.node_load
+        settings = settings or make_neighbour_settings(components)
         if settings is None:
             return load
         size = np.full(components.protocol.n_users, settings.vector_bytes)
@@ -302,12 +296,6 @@ def _reduces_sums(rule: Aggregator) -> bool:
 
     own = owner("reduce_sums")
     return rule.from_sums and issubclass(own, owner("reduce")) and issubclass(own, owner("aggregate"))
-
-
-def make_answer_rounds(components: RunComponents) -> AnswerRounds:
-    """Return the rounds of the coordinator."""
-    options = components.scenario.coordinator
-    return AnswerRounds(components.protocol.n_users, Quorum(options.threshold, options.minimum))
 
 
 def make_sum_settings(components: RunComponents) -> SumSettings | None:
