@@ -9,7 +9,7 @@ section 7.6. The semantics follow Opacus, not the paper's code: see ``docs/polic
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat
@@ -40,6 +40,8 @@ LEAST_NOISE = 1e-6
 class DPSGDOptions(Options):
     """Options of DP-SGD."""
 
+    plans_noise: ClassVar[bool] = True
+    """Whether noise is planned by the number of updates and samples, which then cannot change."""
     epsilon: Annotated[float, Field(gt=0)] | Literal["inf"]
     """privacy budget of each node; inf: no limit, and without noise_multiplier samples are only clipped"""
     delta: float = Field(default=1e-6, gt=0, lt=1)

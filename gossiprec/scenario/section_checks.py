@@ -331,11 +331,10 @@ def change_problems(scenario: Scenario, facts: ScenarioFacts | None = None) -> I
                 f"remove changes or {section}",
             )
     seen: set[tuple[int, str]] = set()
-    plans = {
-        "network.compute plans the times of updates": scenario.network.compute is not None,
-        "the noise of dp-sgd is planned": any(policy.name == "dp-sgd" for policy in scenario.policies),
-    }
-    planned = next((what for what, is_so in plans.items() if is_so), None)
+    noisy = [choice.name for choice in scenario.policies if getattr(choice.options, "plans_noise", False)]
+    planned = f"the noise of {noisy[0]} is planned" if noisy else None
+    if scenario.network.compute is not None:
+        planned = "network.compute plans the times of updates"
     for index, change in enumerate(scenario.changes):
         at: KeyPath = ("changes", index)
         for path in change.set if planned else ():

@@ -11,7 +11,6 @@ PARTS = {
     ("gossiprec.emulation.assembly.carrier", "shards"),  # which carrier a scenario asks for
     ("gossiprec.emulation.assembly.carrier", "versions"),
     ("gossiprec.emulation.assembly.memory", "central"),  # the memory of torch in runs of a central model
-    ("gossiprec.scenario.section_checks", "dp-sgd"),  # its noise is planned before the run
 }
 """Modules of the core that ask for a part. No new ones: let the part say what the core wants to know."""
 OTHER_MEANINGS = {
