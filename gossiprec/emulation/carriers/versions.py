@@ -7,6 +7,7 @@ merging, so observers receive the same messages as in the run. Of chosen reports
 from __future__ import annotations
 
 import shutil
+from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ class VersionCarrier(Carrier):
     """
 
     _arena: Arena
+    _report: int
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,11 +67,11 @@ class VersionCarrier(Carrier):
 
     def begin_report(self, report: int) -> None:
         """Begin the events before a report, numbered from 1."""
-        raise NotImplementedError
+        self._report = report
 
+    @abstractmethod
     def _wrap(self, run: RunTasks) -> RunTasks:
         """Return the function that runs tasks."""
-        raise NotImplementedError
 
 
 @CARRIERS.register("versions")
@@ -88,7 +90,6 @@ class VersionWriter(VersionCarrier):
         super().__init__(folder)
         reports, reports_up_to = scenario.evaluate.stored_reports or (), scenario.evaluate.reports_up_to
         self._reports = tuple(map(reports_up_to, reports)) if isinstance(reports, tuple) else reports
-        self._report = 0
         self._trained: list[tuple[I64, F32]] = []
 
     def check(self, components: RunComponents, schedule: Schedule) -> None:
@@ -144,10 +145,6 @@ class VersionWriter(VersionCarrier):
                 self._trained.append((_keys(program, trained), self._arena.load(program.target[trained])))
 
         return run_and_copy if self._reports == "all" else run
-
-    def begin_report(self, report: int) -> None:
-        """Begin the events before a report."""
-        self._report = report
 
     def write(self, current: I64, *, last: bool) -> None:
         """Store the trained models, or the nodes' models if the report is a chosen one."""
