@@ -5,7 +5,7 @@ from grimp import ImportGraph
 
 from tools.home_contracts import EXCEPTIONS, find_breaks, read_homes, read_rows
 
-MOST_EXCEPTIONS = 21
+MOST_EXCEPTIONS = 20
 HOMES = {
     "words": "core/words",
     "split": "parts/splits",
