@@ -145,7 +145,7 @@ def test_a_resumed_run_is_as_a_whole_one(mode, sees, tmp_path):
 def test_the_coordinator_sees_the_mean_of_a_round_in_place_of_each_answer(mode, recording):
     prepared = carried_out(star(MODES[mode], observers=[{"name": "recording"}], network=SLOW, executor=FAST))
     (attack,) = prepared.attacks
-    rounds = prepared.schemes[0].rounds
+    rounds = prepared.seams.schemes[0].rounds
     assert (
         0 < len(attack.seen) == rounds.counts["rounds"] - rounds.counts["skipped"] - 1
     )  # the last one is open
@@ -165,7 +165,7 @@ def test_the_coordinator_sees_the_final_model_once(mode, recording, tmp_path):
     (attack,) = prepared.attacks
     assert not attack.seen
 
-    prepared.schemes[0].show_final_model(prepared)
+    prepared.seams.schemes[0].show_final_model(prepared)
 
     (senders, models, *_), merged = attack.seen[0], prepared.components.layout.merged
     version = final_models(prepared)[-1] if mode == "models" else None
@@ -228,7 +228,7 @@ def test_clients_without_data_send_zeros_and_count_as_answers(mode, recording):
     merged = prepared.components.layout.merged
     found, expected = (final_models(run)[:11, merged] for run in (prepared, plain))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
-    assert prepared.schemes[0].rounds.counts["dropped"] == 0
+    assert prepared.seams.schemes[0].rounds.counts["dropped"] == 0
     assert all(sorted(senders) == list(range(12)) for senders, *_ in prepared.attacks[0].seen)
 
 

@@ -140,7 +140,7 @@ def test_shards_end_with_the_same_message(mode, tmp_path):
 def test_where_every_reader_leaves_such_models_out_the_run_continues():
     aggregation = {"name": "synchronous", "invalid": "discard"}
     prepared = carried_out(tiny(**DIVERGES, protocol={**STAR, "merge": "median", "aggregation": aggregation}))
-    assert prepared.reduction.reducer.report()["n_discarded"] > 0
+    assert prepared.seams.reducer.report()["n_discarded"] > 0
 
 
 @pytest.mark.parametrize("name", [*EXECUTORS, ON_DEVICE])

@@ -109,7 +109,7 @@ def test_an_update_that_is_not_finite_is_left_out(rule):
         pass
 
     assert np.isfinite(version(prepared)).all()
-    assert prepared.reduction.reducer.report()["n_discarded"] > 0
+    assert prepared.seams.reducer.report()["n_discarded"] > 0
 
 
 def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
@@ -202,7 +202,7 @@ def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
     small = sum(size < needed for size in sizes)
     assert 0 < small < len(sizes)
     expected = {"n": small, "of": len(sizes)}
-    assert prepared.reduction.reducer.report()["small_inboxes"] == expected
+    assert prepared.seams.reducer.report()["small_inboxes"] == expected
 
     run = simulate(scenario, out=tmp_path / "run")
     assert run.summary["small_inboxes"] == expected

@@ -151,7 +151,7 @@ def test_nodes_work_at_the_same_time_as_without_parts(policy):
         plans = []
 
         def plan(segment):
-            for encoder in prepared.outgoing.encoders:
+            for encoder in prepared.seams.encoders:
                 encoder.pushes.read_segment(segment)
             plans.append(prepared.planner.plan(segment))
 

@@ -445,7 +445,7 @@ def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
     """One step of plain SGD on made-up items: what it changes of each is written out."""
     entry = {"attackers": [{**AHUM, "scale": "matched"}]}
     prepared = prepare(load_scenario(poisoned("models", **entry, **changes)))
-    forging = prepared.outgoing.encoders[0]._forgeries[N]
+    forging = prepared.seams.encoders[0]._forgeries[N]
     work = prepared.executor.work
     sent = MessagePayload.of(work.model.initial_rows(work.layout, 1, 5)[0], work.layout, hides_user=True)
     push = PushContext(5, N, 0, np.zeros(0, np.int32), round=1)

@@ -172,7 +172,7 @@ def test_each_client_adopts_the_version_it_is_sent():
     prepared = prepare(
         load_scenario(star("factions", training={**DAMPED, "learning_rate": 1e-30}, observers=[]))
     )
-    asked, server = [], prepared.reduction.serving._server
+    asked, server = [], prepared.seams.serving._server
     first = server.round
 
     def noted(*given):
@@ -186,7 +186,7 @@ def test_each_client_adopts_the_version_it_is_sent():
     assert len(asked) == 8
     assert 0 < last.version_of.sum() < 12
     assert not np.array_equal(last.versions[0], last.versions[1])
-    assert prepared.reduction.serving.extras["a"].tolist() == [7, 7, 7]
+    assert prepared.seams.serving.extras["a"].tolist() == [7, 7, 7]
 
 
 @pytest.mark.slow

@@ -167,7 +167,7 @@ def federation(merge="samples", **sections):
 def watched(scenario, on_aggregate):
     """Carry a run out, with a function that sees and changes each aggregation."""
     prepared = prepare(scenario)
-    prepared.reduction.reducer.on_aggregate = on_aggregate
+    prepared.seams.reducer.on_aggregate = on_aggregate
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
     return prepared

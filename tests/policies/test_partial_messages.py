@@ -132,7 +132,7 @@ def test_numbers_that_are_not_sent_keep_the_receivers_value():
     ):
         prepared = prepare(scenario(policy, protocol=protocol))
         arena, runner, seen = prepared.executor.work.arena, prepared.tape_runner(), []
-        (merger,) = prepared.schemes[0].steps if "average" not in protocol else [prepared.reduction.reducer]
+        (merger,) = prepared.seams.schemes[0].steps if "average" not in protocol else [prepared.seams.reducer]
         original = merger.prepare
 
         def spy(program, tasks, arena=arena, original=original, seen=seen, prepared=prepared):
@@ -158,7 +158,7 @@ def merged_plainly(prepared, arena, program, task):
     rows = [arena.rows[program.merge_row[entry]].copy() for entry in entries]
     for entry, other in zip(entries, rows, strict=True):
         message, sender = program.merge_message[[entry]], program.merge_sender[[entry]]
-        prepared.schemes[0].messages.expand([other], slice(0, len(other)), message, sender)
+        prepared.seams.schemes[0].messages.expand([other], slice(0, len(other)), message, sender)
     received = [other[merged] for other in rows]
     if (program.merge_keep[list(entries)] < 0).any():
         weights = [

@@ -84,7 +84,7 @@ def test_models_are_those_of_the_plain_mean_up_to_the_encoding(pair):
     np.testing.assert_allclose(
         final_models(secure)[:, merged], final_models(plain)[:, merged], rtol=1e-4, atol=1e-6
     )
-    assert secure.schemes[0].rounds.counts == {
+    assert secure.seams.schemes[0].rounds.counts == {
         "rounds": 12 * 5, "skipped": 0, "requested": 12 * 5 * 4, "dropped": 0, "recovered": 0
     }  # fmt: skip
 

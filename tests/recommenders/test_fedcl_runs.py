@@ -110,7 +110,7 @@ def test_the_bank_has_what_came_and_clusters_follow():
     assert (np.abs(told.latest).sum(axis=1) <= 1 + 1e-5).all()
     assert report["times"] > 2
     assert sum(report["sizes"]) + report["unknown"] == 12
-    assert prepared.reduction.serving.extras["centroids"].shape == (3, 6)
+    assert prepared.seams.serving.extras["centroids"].shape == (3, 6)
 
 
 @pytest.mark.slow

@@ -153,7 +153,7 @@ def test_soft_labels_are_learned(executor):
     users = store.own.copy()
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
         pass
-    extras = prepared.reduction.serving.extras
+    extras = prepared.seams.serving.extras
     again = prepare(load_scenario(scenario))  # its extras of the first round
     first = again.components.coordination.hook.step(sent, nobody(sent), RoundContext(5, 0, 12, layout))[1]
     assert first["sent_items"].shape == extras["sent_items"].shape == (12, 7)

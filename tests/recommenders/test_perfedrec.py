@@ -201,7 +201,7 @@ def test_weights_that_stay_with_clients_are_refused():
 @pytest.mark.parametrize("policies", slow_except_first([[], [LDP]]))
 def test_who_has_just_trained_adds_its_own_change_to_the_mix(policies):
     prepared = carried_out(personal(policies=policies), upto=6)
-    store, planner, extras = prepared.executor.store, prepared.planner, prepared.reduction.serving.extras
+    store, planner, extras = prepared.executor.store, prepared.planner, prepared.seams.serving.extras
     users = np.arange(12)
     readable = store.scoring_view(planner.current_rows, users)
     version = store.version(int(planner.current_rows[-1]))
@@ -232,9 +232,7 @@ def test_each_cluster_has_its_share_of_those_asked():
     prepared = prepare(load_scenario(personal()))
     found = []
     for _ in prepared.schedule.play(prepared.tape_runner().run_segment):
-        found.append(
-            (prepared.reduction.serving.groups.copy(), prepared.components.protocol._asked_in.copy())
-        )
+        found.append((prepared.seams.serving.groups.copy(), prepared.components.protocol._asked_in.copy()))
     decided = 0
     for number, (known, (_, asked)) in enumerate(
         zip([None, *[groups for groups, _ in found]], found, strict=False)
@@ -278,7 +276,7 @@ def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
     for user in users.tolist():
         row = readable.rows[readable.row[user]][readable.layout.users].reshape(-1, width)
         assert row[readable.user[user]].tobytes() == table[user].tobytes()
-    sent = prepared.reduction.serving.extras["user_rows"]
+    sent = prepared.seams.serving.extras["user_rows"]
     asked = (
         prepared.components.protocol._asked_in == 7
     )  # their last step began from the rows of the last push

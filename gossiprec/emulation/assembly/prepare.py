@@ -102,34 +102,26 @@ def _rewriting_codes(outgoing: OutgoingTransforms) -> I64:
 
 
 @dataclass(frozen=True)
-class Outgoing:
-    """How messages leave: a policy, a poisoner and an adversary rewrite them, in this order.
-
-    Attributes
-    ----------
-    sizes : MessageSizes
-    encoders : tuple of MessageEncoder
-        The rewriting of pushes by all three; empty if no message is rewritten.
-    """
-
-    sizes: MessageSizes
-    encoders: tuple[MessageEncoder, ...]
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """How nodes make one version of what they received.
+class Seams:
+    """What changes values in a run, apart from the carrier of versions.
 
     Attributes
     ----------
     reducer : InboxReducer
-        The aggregation of inboxes.
+        Makes one version of what a node received.
     serving : ServerRunner or None
         The coordinator's computation, or None without a server.
+    encoders : tuple of MessageEncoder
+        The rewriting of pushes by policy, poisoner and adversary, in this order; empty if none is rewritten.
+    sizes : MessageSizes
+    schemes : list of MessageScheme
     """
 
     reducer: InboxReducer
     serving: ServerRunner | None
+    encoders: tuple[MessageEncoder, ...]
+    sizes: MessageSizes
+    schemes: list[MessageScheme]
 
 
 @dataclass(frozen=True)
@@ -150,9 +142,7 @@ class PreparedRun:
         Wall time of the preparations, by part.
     deliveries : MessageIndex
         The sender and arrival of every message.
-    outgoing : Outgoing
-    reduction : Reduction
-    schemes : list of MessageScheme
+    seams : Seams
     carrier : Carrier
         The carrier of versions.
     inputs : Inputs
@@ -169,9 +159,7 @@ class PreparedRun:
     memory_bytes: dict[str, int]
     seconds: dict[str, float]
     deliveries: MessageIndex
-    outgoing: Outgoing
-    reduction: Reduction
-    schemes: list[MessageScheme]
+    seams: Seams
     carrier: Carrier
     inputs: Inputs = field(default_factory=dict)
 
@@ -185,10 +173,10 @@ class PreparedRun:
         """What changes while events are carried out and has a state for checkpoints, by name."""
         found: dict[str, Any] = {
             "planner": self.planner,
-            "reducing": self.reduction.reducer,
-            "serving": self.reduction.serving,
-            **{f"encoder{n}": encoder for n, encoder in enumerate(self.outgoing.encoders)},
-            **{registry_name(scheme): scheme for scheme in self.schemes},
+            "reducing": self.seams.reducer,
+            "serving": self.seams.serving,
+            **{f"encoder{n}": encoder for n, encoder in enumerate(self.seams.encoders)},
+            **{registry_name(scheme): scheme for scheme in self.seams.schemes},
         }
         return {name: part for name, part in found.items() if part is not None}
 
@@ -214,7 +202,7 @@ class PreparedRun:
     def control_kinds(self) -> list[str]:
         """The kinds of messages without a model that the log has, those of schemes last."""
         own = [*self.components.protocol.control_messages]
-        return own + [kind for scheme in self.schemes for kind in scheme.control_kinds]
+        return own + [kind for scheme in self.seams.schemes for kind in scheme.control_kinds]
 
     @property
     def own_rows(self) -> F32:
@@ -386,11 +374,11 @@ def _assemble(
     control_bytes = [*components.protocol.control_messages.values()]
     sizes = MessageSizes(message_bytes, extra, control_bytes, executor.update_bytes, schemes)
     packed = sum((scheme.packed for scheme in schemes), np.zeros(components.protocol.n_nodes, np.int64))
-    outgoing = Outgoing(sizes, _make_encoders(components, executor, sizes, meters, packed))
+    encoders = _make_encoders(components, executor, sizes, meters, packed)
     reducer = InboxReducer(receivers, store, seed, deliveries.time)
     return PreparedRun(
         components, executor, threads, planner, meters, schedule, inputs.counts, needed, stopwatch.seconds, deliveries,
-        outgoing, Reduction(reducer, serving), schemes, carrier,
+        Seams(reducer, serving, encoders, sizes, schemes), carrier,
     )  # fmt: skip
 
 

@@ -78,15 +78,15 @@ class TapeRunner:
     """
 
     def __init__(self, prepared: PreparedRun, stopwatch: Stopwatch) -> None:
-        self._serving, self._schedule = prepared.reduction.serving, prepared.schedule
-        self._encoders, self._schemes = prepared.outgoing.encoders, prepared.schemes
+        self._serving, self._schedule = prepared.seams.serving, prepared.schedule
+        self._encoders, self._schemes = prepared.seams.encoders, prepared.seams.schemes
         components = prepared.components
         self._protocol, self._mode, self._planner = components.protocol, components.mode, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._stopwatch, self._carrier = stopwatch, prepared.carrier
         wave_size = components.scenario.executor.wave_size
-        reducer = prepared.reduction.reducer if prepared.reduction.reducer.has_inboxes else None
+        reducer = prepared.seams.reducer if prepared.seams.reducer.has_inboxes else None
         merging = [step for scheme in self._schemes for step in scheme.steps]
         steps = (reducer, *merging, *self._encoders)
         options = WaveOptions(

@@ -278,7 +278,7 @@ class ActiveRun:
         with self._timed("log"):
             self._carrier.write(planner.current_rows, last=last)
         with self._timed("attacks"):
-            for scheme in self.prepared.schemes if last else ():
+            for scheme in self.prepared.seams.schemes if last else ():
                 scheme.show_final_model(self.prepared)
             self._carrier.gather_observer_state()
             rows, findings = self._attacks.report(time=tick.time, round=tick.round)
@@ -373,7 +373,7 @@ class ActiveRun:
             *self.directory.notes,
             *remarks.notes(),
             *self._attacks.notes(),
-            *prepared.reduction.reducer.notes(),
+            *prepared.seams.reducer.notes(),
         ]
         times = self._times()
         for part in self.parts.values():
@@ -398,7 +398,7 @@ class ActiveRun:
             **self._attacks.summary(),
             "attack_seconds": times.attack_seconds,
             **prepared.components.protocol.report(),
-            **prepared.reduction.reducer.report(),
+            **prepared.seams.reducer.report(),
             **self._recommender_report(),
             "bytes": self.recording.traffic.bytes,
             **self._carrier.summary(),

@@ -109,7 +109,7 @@ class EventRecorder(Stateful):
         self._log = log
         self._roles = protocol.roles
         self._samples, self._mode, self._feed = load.samples, components.mode, components.feed
-        self.sizes = prepared.outgoing.sizes
+        self.sizes = prepared.seams.sizes
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
         self._n_users = protocol.n_users
@@ -123,7 +123,7 @@ class EventRecorder(Stateful):
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last segment
         self._sessions = _sessions(protocol.availability)
         self._control = np.zeros(0, np.int32) if protocol.control_messages else None
-        self._schemes = prepared.schemes
+        self._schemes = prepared.seams.schemes
         self.traffic = TrafficCounters()
         self.messages: Columns = {}
 

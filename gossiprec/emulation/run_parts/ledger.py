@@ -93,7 +93,7 @@ class PrivacyLedger(RunPart):
         return cls(
             accounted_policies(prepared),
             prepared.components.protocol.n_nodes,
-            run.prepared.outgoing.sizes.count_rewritten_values,
+            run.prepared.seams.sizes.count_rewritten_values,
             prepared.components.policies,
             reveals_items=prepared.components.mode.reveals_items,
             uploads=uploads,

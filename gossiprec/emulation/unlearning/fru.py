@@ -81,7 +81,7 @@ class FRU(StoresUpdates):
         epochs = max(1, round(self.options.epochs * training.local_epochs))
         short = training.model_copy(update={"local_epochs": epochs})
         live = request.start(request.without.with_(training=short))
-        live.prepared.reduction.reducer.on_aggregate = self.revise
+        live.prepared.seams.reducer.on_aggregate = self.revise
         found = Forgotten.by_run(live, live.finish())
         sent = found.sent_bytes + self.n_remaining_bytes
         return replace(found, sent_bytes=sent, stored_bytes=self.n_bytes)

@@ -159,7 +159,7 @@ def unlearn(
             chosen = {name: method for name, method in chosen.items() if _fits(method, factual)}
         for method in chosen.values():
             method.check(factual.prepared)
-        factual.prepared.reduction.reducer.on_aggregate = _noting(chosen, removed)
+        factual.prepared.seams.reducer.on_aggregate = _noting(chosen, removed)
         ended = factual.finish()
         check_same(run, ended, log_difference(run, ended, True))
         request = UnlearningRequest(changed, removed, FinalModels(factual), start)

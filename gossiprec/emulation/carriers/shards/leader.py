@@ -81,7 +81,7 @@ class ShardStateService:
         used = {"processor_s": time.process_time(), "peak_rss_mib": peak_rss_mib()}
         return {
             "attacks": self._attacks(self.shard.number, whole=False),
-            "inboxes": self._prepared.reduction.reducer.counters(),
+            "inboxes": self._prepared.seams.reducer.counters(),
             "plan": self.fingerprint,
             "sent": {**vars(self.runner.sent), **used},
         }
@@ -98,7 +98,7 @@ class ShardStateService:
         needed = self._planner.needed_rows
         rows = self.payloads.result_handles(needed[self.shard.routes.last_writing_shard(needed) == number])
         nodes = self.shard.parts.nodes_of_shard(number)
-        reducer, encoders = self._prepared.reduction.reducer, self._prepared.outgoing.encoders
+        reducer, encoders = self._prepared.seams.reducer, self._prepared.seams.encoders
         return {
             "encoders": [encoder.state(nodes) for encoder in encoders],
             "rows": (rows, self.payloads.pack(rows, nodes)),
@@ -119,15 +119,15 @@ class ShardStateService:
         self.payloads.unpack(rows, values, nodes)
         self.payloads.restore_outside_handles(nodes, state["nodes"])
         self.restore_observer_state(number, state["attacks"])
-        self._prepared.reduction.reducer.restore(state["rules"], nodes)
-        for encoder, memory in zip(self._prepared.outgoing.encoders, state["encoders"], strict=True):
+        self._prepared.seams.reducer.restore(state["rules"], nodes)
+        for encoder, memory in zip(self._prepared.seams.encoders, state["encoders"], strict=True):
             encoder.restore(memory, nodes)
 
     def restore_checkpoint(self, state: Mapping[str, Any]) -> None:
         """Restore the part of a checkpoint that belongs to this shard."""
         prepared, planner = self._prepared, self._planner
         planner.restore(state["planner"])
-        for encoder, pushes in zip(prepared.outgoing.encoders, state["pushes"], strict=True):
+        for encoder, pushes in zip(prepared.seams.encoders, state["pushes"], strict=True):
             encoder.pushes.restore(pushes)
         prepared.executor.store.grow(planner.capacity)
         self.shard.routes.restore(*planner.last_writers)
@@ -189,7 +189,7 @@ class Shard(Carrier):
             options,
             place=self.place,
             needed=prepared.planner.are_needed,
-            shares_found=prepared.schedule.depends_on_values and prepared.reduction.serving is None,
+            shares_found=prepared.schedule.depends_on_values and prepared.seams.serving is None,
         )
         self._prepared, self.service = prepared, ShardStateService(prepared, runner, self.place)
         return runner
@@ -244,7 +244,7 @@ class ShardLeader(Shard):
             state = {
                 "planner": prepared.planner.state(),
                 "carrier": tape_runner.state(),
-                "pushes": [encoder.pushes.state() for encoder in prepared.outgoing.encoders],
+                "pushes": [encoder.pushes.state() for encoder in prepared.seams.encoders],
                 "versions": self.service.payloads.version_numbers(rows),
             }
             state = copy.deepcopy(state) | {"own": self.service.full_state(shard)}
@@ -259,7 +259,7 @@ class ShardLeader(Shard):
             return
         self._ask(SIZES)
         for sizes in self._answers():
-            self._prepared.outgoing.sizes.add(sizes)
+            self._prepared.seams.sizes.add(sizes)
 
     def gather_metric_inputs(self, utility: UtilityEvaluator) -> list[MetricInputs]:
         """Return the metric inputs of every shard's own users."""
@@ -284,7 +284,7 @@ class ShardLeader(Shard):
                     "results; use machines of the same kind, or set executor.name to auto"
                 )
             self.service.restore_observer_state(shard, report["attacks"])
-        reducer, counts = self._prepared.reduction.reducer, [report["inboxes"] for report in self._reports]
+        reducer, counts = self._prepared.seams.reducer, [report["inboxes"] for report in self._reports]
         reducer.elsewhere = {name: sum(each[name] for each in counts) for name in reducer.counters()}
         recommender = self._prepared.components.coordination.recommender
         if recommender is not None and overrides_method(recommender, "report"):
@@ -349,7 +349,7 @@ def run_follower(shard: Shard, prepared: PreparedRun, utility: UtilityEvaluator)
         service.restore_checkpoint(state)
         tape_runner.restore(state["carrier"])
     answers: dict[str, Callable[..., Any]] = {
-        SIZES: prepared.outgoing.sizes.take_new,
+        SIZES: prepared.seams.sizes.take_new,
         INPUTS: lambda: service.metric_inputs(utility),
         OBSERVERS: service.observer_state,
         NODES: service.own_rows_of_nodes,
