@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import ExecutionPlan, PoolDeliveries, Program, Written
 from gossiprec.compute.plan.tape import RECEIVING, Behaviour, Op, TapeEvent, TapeSegment
 from gossiprec.compute.store import UpdateRows
-from gossiprec.compute.update_noise import run_with_noise
+from gossiprec.compute.update_noise import RunTasks, run_with_noise
 from gossiprec.models.base.kernel_interface import BoundKernel
 from gossiprec.native.numba_support import is_plain
-
-RunTasks: TypeAlias = Callable[[Program, I64], None]
-"""A function that runs some tasks of a wave."""
 
 
 class NotFiniteError(ScenarioError):

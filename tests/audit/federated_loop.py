@@ -153,7 +153,10 @@ class Loop:
 
     def poisoner(self, node):
         """Return the message of A-ra: the mean gradient over drawn users; those of A-hum first dislike the targets."""
-        targets, options = self.run.components.attackers[0].targets, self.run.components.attackers[0].choice.options
+        targets, options = (
+            self.run.components.attackers[0].targets,
+            self.run.components.attackers[0].choice.options,
+        )
         table, layers = self.tables(self.version)
         push, rate = int(self.updates[node]), self.work.training.learning_rate
         self.updates[node] += 1

@@ -18,11 +18,10 @@ from gossiprec.compute.executors import Executor
 from gossiprec.compute.inbox_reducer import ReceiverConfig
 from gossiprec.compute.local_update import TrainingSettings, draw_validation_candidates
 from gossiprec.compute.messages import OutgoingTransforms, Transform
-from gossiprec.compute.plan.tape import Op
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.defences import POLICIES, Policy
-from gossiprec.emulation.assembly.message_scheme import MessageScheme, find_schemes
+from gossiprec.emulation.assembly.message_scheme import MessageScheme, NamedRules, find_schemes
 from gossiprec.emulation.progress import Progress
 from gossiprec.federated import (
     RECOMMENDERS,
@@ -36,7 +35,7 @@ from gossiprec.models.feeds import Feed
 from gossiprec.modes import RunMode, choose_mode
 from gossiprec.network.protocols import Protocol
 from gossiprec.rules import ROOT_SOURCES, UsesRootData
-from gossiprec.rules.aggregators import InboxConfig, make_aggregator
+from gossiprec.rules.aggregators import InboxConfig
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
@@ -240,7 +239,7 @@ def build_components(scenario: Scenario, split: Split, protocol: Protocol) -> Ru
     schemes = find_schemes(scenario, policies, outgoing, mode)
     for scheme in schemes:
         scheme.change_outgoing(scenario, protocol, outgoing, server)
-    inboxes = make_inboxes(scenario, policies, protocol, split, outgoing)
+    inboxes = make_inboxes(scenario, policies, protocol, split, schemes)
     check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     per_update = feed.n_samples(training.negatives) * training.local_epochs
     samples = mode.samples_per_node(per_update, protocol.n_nodes)
@@ -445,21 +444,6 @@ def make_outgoing_transforms(
     return outgoing
 
 
-def means_of_parts(protocol: Protocol, rules: Sequence[tuple[str, I64, InboxConfig | None]]) -> I64:
-    """Return the nodes that average what arrives, and must wait for it to average each number over its senders."""
-    waits = np.array([bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.role_behaviours])
-    nodes = np.flatnonzero(waits[protocol.roles])
-    configured = [nodes_of for _, nodes_of, rule in rules if rule is not None]
-    return np.setdiff1d(nodes, np.concatenate([nodes[:0], *configured]))
-
-
-def mean_of_parts(protocol: Protocol) -> InboxConfig:
-    """Return the mean as a rule for an inbox; the weights are the protocol's."""
-    few = min(4 * (protocol.max_messages_per_wake or 1), protocol.n_users)  # in gossip between two wakes
-    expected = protocol.n_users if protocol.has_coordinator else few
-    return InboxConfig("mean", lambda: make_aggregator("mean"), None, expected)
-
-
 def _check_assumption(name: str, rule: InboxConfig, group_size: int, n_poisoners: int, n_nodes: int) -> None:
     """Refuse a rule that assumes fewer poisoners per inbox than there are on average."""
     assumed, expected = rule.make().assumed_poisoners, group_size * n_poisoners / n_nodes
@@ -472,7 +456,11 @@ def _check_assumption(name: str, rule: InboxConfig, group_size: int, n_poisoners
 
 
 def make_inboxes(
-    scenario: Scenario, policies: list[Policy], protocol: Protocol, split: Split, outgoing: OutgoingTransforms
+    scenario: Scenario,
+    policies: list[Policy],
+    protocol: Protocol,
+    split: Split,
+    schemes: Sequence[type[MessageScheme]],
 ) -> Inboxes:
     """Return the inboxes of the nodes that have one.
 
@@ -485,20 +473,14 @@ def make_inboxes(
     waiting = 0
     weights = protocol.merge_weights(split.reported_positives(protocol.n_users - split.n_users))
     entries = zip(scenario.policies, policies, strict=True)
-    rules = [(choice.name, policy.nodes, policy.inbox()) for choice, policy in entries]
+    rules: NamedRules = [(choice.name, policy.nodes, policy.inbox()) for choice, policy in entries]
     inbox = protocol.coordinator_inbox(scenario.coordinator.sees)
     rules.append(("protocol.merge", np.array([protocol.n_users]), inbox))
-    partial = outgoing.nodes_with("is_partial").any() and not choose_mode(protocol).sizes_follow_training
-    if partial:
-        rules.append(("protocol.merge", means_of_parts(protocol, rules), mean_of_parts(protocol)))
+    for scheme in schemes:
+        rules += scheme.more_rules(protocol, rules)
     for name, nodes, rule in rules:
         if rule is None or not len(nodes):
             continue
-        if partial and not rule.make().takes_parts:
-            raise ScenarioError(
-                f"{name}: {rule.name} compares whole models, but a policy sends parts of models; use mean, median or "
-                "trimmed-mean, or remove the policy"
-            )
         waiting += len(nodes) * rule.expected
         group_size = rule.expected if rule.together is None else rule.together
         minimum = rule.make().min_models

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from gossiprec.base.arrays import I32, I64
 from gossiprec.base.registry import Registry
+from gossiprec.rules.aggregators import InboxConfig
 from gossiprec.runs.checkpoint_state import Stateful
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from gossiprec.rules.servers import Server
     from gossiprec.runs.reader import Columns
     from gossiprec.scenario import Scenario
+
+
+NamedRules: TypeAlias = list[tuple[str, I64, InboxConfig | None]]
+"""Rules of aggregation, each with the part of the scenario that names it, and with its nodes."""
 
 
 class MessageScheme(Stateful):
@@ -64,6 +69,17 @@ class MessageScheme(Stateful):
         ScenarioError
             If the scheme does not fit the protocol.
         """
+
+    @classmethod
+    def more_rules(cls, protocol: Protocol, rules: NamedRules) -> NamedRules:
+        """Return further rules by which nodes aggregate, given those of policies and of the coordinator.
+
+        Raises
+        ------
+        ScenarioError
+            If a given rule cannot reduce the messages.
+        """
+        return []
 
     @classmethod
     def check(cls, components: RunComponents) -> None:

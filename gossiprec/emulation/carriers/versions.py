@@ -17,7 +17,8 @@ from gossiprec.base.arrays import F32, I64
 from gossiprec.base.errors import LogError, ResourceError, ScenarioError
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.waves import RunTasks, WaveOptions, WaveRunner
+from gossiprec.compute.update_noise import RunTasks
+from gossiprec.compute.waves import WaveOptions, WaveRunner
 from gossiprec.emulation.assembly.carrier import CARRIERS, Carrier
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.prepare import PreparedRun

@@ -26,12 +26,12 @@ from gossiprec.compute.plan.program import Program, Written
 from gossiprec.compute.plan.tape import Op, TapeSegment
 from gossiprec.compute.store.arena import Arena, merge_keys
 from gossiprec.emulation.assembly.components import RunComponents
-from gossiprec.emulation.assembly.message_scheme import SCHEMES, MessageScheme
+from gossiprec.emulation.assembly.message_scheme import SCHEMES, MessageScheme, NamedRules
 from gossiprec.emulation.assembly.schedule import PrecomputedSchedule, Schedule
 from gossiprec.emulation.schemes.virtual_nodes import PartialViews, make_partial_views, make_piece_views
 from gossiprec.network.protocols import Protocol
 from gossiprec.numerics.partial_rows import merge_sent
-from gossiprec.rules.aggregators import Inbox
+from gossiprec.rules.aggregators import Inbox, InboxConfig, make_aggregator
 from gossiprec.rules.servers import Server
 from gossiprec.scenario import Scenario
 
@@ -75,6 +75,27 @@ class Parts(MessageScheme):
                 f"policies: {reader} whole models, but a policy sends parts of models; use rand-gossip, or fedavg "
                 "without a server, or remove the policy"
             )
+
+    @classmethod
+    def more_rules(cls, protocol: Protocol, rules: NamedRules) -> NamedRules:
+        """Return the mean for nodes that average: they must wait to average each number over its senders."""
+        waits = np.array(
+            [bool({Op.POOL, Op.AVERAGE} & each.on_any_receive) for each in protocol.role_behaviours]
+        )
+        nodes = np.flatnonzero(waits[protocol.roles])
+        for name, configured, rule in rules:
+            if rule is None or not len(configured):
+                continue
+            if not rule.make().takes_parts:
+                raise ScenarioError(
+                    f"{name}: {rule.name} compares whole models, but a policy sends parts of models; use mean, median "
+                    "or trimmed-mean, or remove the policy"
+                )
+            nodes = np.setdiff1d(nodes, configured)
+        few = min(4 * (protocol.max_messages_per_wake or 1), protocol.n_users)  # in gossip between two wakes
+        expected = protocol.n_users if protocol.has_coordinator else few
+        mean = InboxConfig("mean", lambda: make_aggregator("mean"), None, expected)
+        return [("protocol.merge", nodes, mean)]
 
     def views(self, attacks: list[Attack]) -> PartialViews | None:
         """Return the completion of models for attacks, which score whole models."""
