@@ -157,18 +157,20 @@ def test_recommenders_and_poisoners_are_refused_and_all_is_said_at_once():
     assert "attackers: poisoners compute with torch" in str(caught.value)
 
 
-def test_a_model_without_kernels_is_refused(monkeypatch):
+@pytest.mark.parametrize(("name", "missing"), [("ncf", "the scores of ncf"), ("deepfm", "deepfm")])
+def test_a_model_without_kernels_is_refused(name, missing, monkeypatch):
     monkeypatch.setattr(portable, "require_portable", lambda: None)
     clients = {"name": "fedavg", "rounds": 2, "client_model": "none", "slice": 4, "merge": "sum"}
     for protocol in (tiny()["protocol"], clients):
         scenario = tiny(
             executor=PORTABLE,
             protocol=protocol,
-            model={"name": "ncf"},
+            model={"name": name},
             training={"batch_size": "full"},
             observers=[],
         )
         with pytest.raises(
-            GossipRecError, match=r"executor.portable: found true, but there are no compiled kernels for ncf"
+            GossipRecError,
+            match=rf"executor.portable: found true, but there are no compiled kernels for {missing}",
         ):
             prepare(load_scenario(scenario))

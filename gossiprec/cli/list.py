@@ -99,7 +99,15 @@ def _text(one: BundledFile) -> Output:
 
 def format_members(members: Iterable[RegisteredThing]) -> Iterator[str]:
     """Yield a line for each member."""
-    rows = [(m.name, m.origin, f"broken: {m.problem}" if m.problem else m.summary) for m in members]
+    rows = [
+        (
+            m.name,
+            m.origin,
+            *([m.trained] if m.trained else []),
+            f"broken: {m.problem}" if m.problem else m.summary,
+        )
+        for m in members
+    ]
     return aligned(rows, terminal_width())
 
 

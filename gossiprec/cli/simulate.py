@@ -128,6 +128,7 @@ def _print_estimate(scenario: Scenario, path: Path, output: OutputOptions) -> No
         "observers_mib": [size / summary_text.MIB for size in estimate.bytes_by_observer],
         "available_mib": bytes_available_to_run(estimate.memory_bytes) / summary_text.MIB,
         "seconds": estimate.duration and vars(estimate.duration),
+        "uncompiled": estimate.uncompiled,
         "fraction_met": estimate.fraction_met,
         "fraction_heard": estimate.fraction_heard,
         "run": str(path),

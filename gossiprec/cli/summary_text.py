@@ -303,6 +303,8 @@ def format_estimate(facts: Mapping[str, Any], observers: Sequence[Any] = ()) -> 
         "memory": f"about {sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
         + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
     }
+    if facts["uncompiled"]:
+        rows["slow"] = f"10 to 200 times as slow as compiled: there are no kernels for {facts['uncompiled']}"
     if costly := _format_observers(facts["observers_mib"], observers):
         rows["observers"] = costly
     whom = {

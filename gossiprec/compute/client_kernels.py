@@ -13,7 +13,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.federated import KernelStep
-from gossiprec.models.base.kernel_interface import SequenceBatch
+from gossiprec.models.base.kernel_interface import LabelledBatch, PairBatch, SequenceBatch
 from gossiprec.native.jit import NO_DENORMALS, inline, noinline, specialise, swap_float_mode
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.flat_ops import axpy, copy_range, fill_range
@@ -108,10 +108,13 @@ class ClientScratch(NamedTuple):
         A client's own row and the shared weights.
     tiles : ndarray of float32, shape (4, item_width * most_touched)
         The items that it touches.
+    room : ndarray of float32
+        Working memory of the gradient.
     """
 
     cores: Any
     tiles: Any
+    room: Any
 
 
 class LabelledSamples(NamedTuple):
@@ -135,8 +138,6 @@ class LabelledSamples(NamedTuple):
     more_labels : ndarray of float32, shape (more_offsets[-1],)
     summed : bool
         Whether the loss is the sum over a client's samples, not their mean.
-    room : ndarray of float32
-        Working memory of the gradient.
     term : TermArguments
     """
 
@@ -152,7 +153,6 @@ class LabelledSamples(NamedTuple):
     more_items: Any
     more_labels: Any
     summed: Any
-    room: Any
     term: Any
 
 
@@ -219,8 +219,8 @@ class SequenceSamples(NamedTuple):
     keep: Any
 
 
-def fill_stub(core, items, slopes, item_slopes, *samples):
-    """Stub for the attribute `fill` of a gradient in :mod:`gossiprec.models.base.kernel_interface`."""
+def fill_stub(core, items, slopes, item_slopes, batch, shape, room):
+    """Stub for :attr:`gossiprec.models.base.kernel_interface.CompiledGradient.fill`."""
     raise NotImplementedError
 
 
@@ -263,7 +263,7 @@ def train_labelled(version, nodes, rows, data, rule, results, scratch):
         labels = data.more_labels[data.more_offsets[c] : data.more_offsets[c + 1]]
         share = float32(1.0) if data.summed else float32(1.0) / float32(max(len(its), 1))
         n = _count_samples(its, positives, labels, share, counts, touched)
-        samples, liked = counts.samples[:n], counts.liked[:n]
+        batch = LabelledBatch(counts.samples[:n], counts.liked[:n])
         results.n_touched[c] = n
         load_client(scratch, width * n, rows, version.shared, node)
         items = tiles[VALUES, : width * n].reshape((width, n))
@@ -274,14 +274,14 @@ def train_labelled(version, nodes, rows, data, rule, results, scratch):
             shuffle(order, len(its), node, data.epochs[c] + epoch, data.seed, size < len(its))
             for step, begin in enumerate(range(0, len(its), size), epoch * -(-len(its) // size)):
                 if size < len(its):
-                    _count_batch(
-                        its, order[begin : min(begin + size, len(its))], labels, data, samples, liked
-                    )
-                fill_stub(core, items, slopes, item_slopes, samples, liked, rule.constants, data.room)
+                    some = order[begin : min(begin + size, len(its))]
+                    _count_batch(its, some, labels, data, batch)
+                fill_stub(core, items, slopes, item_slopes, batch, rule.constants, scratch.room)
                 client = KernelStep(
-                    core, items, slopes, item_slopes, samples, liked, its, data.term.numbers, data.term.extra,
+                    core, items, slopes, item_slopes, batch.samples, batch.positives, its, data.term.numbers,
+                    data.term.extra,
                     of_step[min(c * rule.passes + epoch, len(of_step) - 1)],
-                    of_samples[draws_at : draws_at + len(positives)], rule.constants, data.room, node,
+                    of_samples[draws_at : draws_at + len(positives)], rule.constants, scratch.room, node,
                 )  # fmt: skip
                 add_stub(client)
                 optimizer_step(scratch, width * n, rows, node, step, rule.rates)
@@ -338,8 +338,9 @@ def train_pairs(version, nodes, rows, pairs, rule, results, scratch):
         results.n_touched[c] = n
         load_client(scratch, width * n, rows, version.shared, node)
         items, item_slopes = _load_items(version.tables, touched[:n], scratch.tiles)
+        batch = PairBatch(liked, others)
         for step in range(rule.passes if n else 0):
-            fill_stub(cores[VALUES], items, cores[SLOPES], item_slopes, liked, others, rule.constants)
+            fill_stub(cores[VALUES], items, cores[SLOPES], item_slopes, batch, rule.constants, scratch.room)
             optimizer_step(scratch, width * n, rows, node, step, rule.rates)
         store_client(scratch, rows, results.weights[c], node)
         _store_items(items, results.rows, results.places[c])
@@ -379,7 +380,7 @@ def train_sequences(version, nodes, rows, sequences, rule, results, scratch):
         for step in range(passes if len(wanted) else 0):
             drawn = passes * some.start + step * len(wanted)
             batch = SequenceBatch(previous, wanted, other_rows, sequences.keep[drawn : drawn + len(wanted)])
-            fill_stub(core, items, cores[SLOPES], item_slopes, batch, rule.constants)
+            fill_stub(core, items, cores[SLOPES], item_slopes, batch, rule.constants, scratch.room)
             if once:
                 sgd_step_from_version(version.shared, results.weights[c], cores, tiles, width * n, rule.rates)
                 rows.taken[node] += 1
@@ -533,12 +534,12 @@ def _to_rows(items, rows):
 
 
 @noinline
-def _count_batch(places, some, labels, data, samples, liked):
+def _count_batch(places, some, labels, data, batch):
     """Set the weights of all touched items to those of some samples, of which `places` holds the items' places.
 
     A client's last samples have `labels`; before them are positives, each followed by its negatives.
     """
-    n_own = len(places) - len(labels)
+    (samples, liked), n_own = batch, len(places) - len(labels)
     share = float32(1.0) if data.summed else float32(1.0) / float32(len(some))
     samples[:], liked[:] = float32(0.0), float32(0.0)
     for s in some:

@@ -79,8 +79,9 @@ class Scorer:
 
     @property
     def kernels(self) -> ModelKernels | None:
-        """The model's compiled form, if the run uses it."""
-        return getattr(self._executor, "kernels", None)
+        """The model's compiled form, if the run uses it and it scores."""
+        kernels = getattr(self._executor, "kernels", None)
+        return kernels if kernels is not None and kernels.scores else None
 
     @property
     def is_plain(self) -> bool:

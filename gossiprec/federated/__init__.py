@@ -1,7 +1,7 @@
 """Federated recommenders: additions to the clients' training, their uploads, and the coordinator's part.
 
 A recommender sees each client as a :class:`ClientContext`. A loss that it adds has a formula in torch and may
-have an analytic gradient, :class:`AnalyticTerm`; :func:`missing_analytic_gradient` says whether clients can use it.
+have an analytic gradient, :class:`AnalyticTerm`; :func:`missing_gradient` says whether clients can use it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,13 @@ from gossiprec.base.rng import generator
 from gossiprec.data.training_data import TrainingData
 from gossiprec.models.base import BlockRole, Layout, Model
 from gossiprec.models.base.kernel_interface import (
-    AnalyticGradient,
-    PairGradient,
-    SequenceGradient,
+    CompiledGradient,
     defined_by_same_class,
     has_own_gradient,
-    has_own_pair_gradient,
-    has_own_sequence_gradient,
 )
 from gossiprec.models.base.parameter_blocks import TensorMap
-from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
-from gossiprec.models.feeds.base import Columns, Feed
+from gossiprec.models.feeds import ListFeed, PairwiseFeed, PointwiseFeed, SequenceFeed
+from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers import (
     CALLING_THREAD,
     ClientAnswers,
@@ -258,8 +254,10 @@ class KernelStep(NamedTuple):
 
     Attributes
     ----------
-    core, items, slopes, item_slopes, samples, positives, shape, room
-        Of :attr:`gossiprec.models.base.kernel_interface.AnalyticGradient.fill`.
+    core, items, slopes, item_slopes, shape, room
+        Of :attr:`gossiprec.models.base.kernel_interface.CompiledGradient.fill`.
+    samples, positives
+        Of :class:`gossiprec.models.base.kernel_interface.LabelledBatch`.
     places : ndarray of int32, shape (n_samples,)
         The column of the item of each of the client's samples; a positive, its negatives, the next positive.
     numbers : ndarray of float64
@@ -480,12 +478,12 @@ class Recommender:
         """Return one client's part of the extras, added to the arrays from :meth:`draws` at every step."""
         return {}
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the terms that :meth:`loss` adds, or None to use autograd, which is slower.
 
         Parameters
         ----------
-        gradient : AnalyticGradient
+        gradient : CompiledGradient
             The model's analytic gradient.
         """
         return None
@@ -530,33 +528,28 @@ def overrides_method(recommender: Recommender, method: str) -> bool:
     return getattr(type(recommender), method) is not getattr(Recommender, method)
 
 
-_GRADIENTS: dict[type[Feed], tuple[str, Callable[[Model], bool]]] = {
-    PointwiseFeed: ("analytic_gradient", has_own_gradient),
-    PairwiseFeed: ("pair_gradient", has_own_pair_gradient),
-    SequenceFeed: ("sequence_gradient", has_own_sequence_gradient),
-}
-"""The method by which a model declares its gradient for the samples of a feed, and the check that it is its own."""
+_FEEDS = (PointwiseFeed, PairwiseFeed, ListFeed, SequenceFeed)
+"""The feeds with compiled training of clients."""
 
 
-def client_gradient(model: Model) -> AnalyticGradient | PairGradient | SequenceGradient | None:
-    """Return the gradient that a model declares for the samples of its feed, or None; it may import compilers."""
-    if model.feed not in _GRADIENTS:
+def client_gradient(model: Model) -> CompiledGradient | None:
+    """Return the gradient by which clients can train, or None; it may import compilers.
+
+    Clients hold some rows of the item table only, so a loss that uses all items has none.
+    """
+    if model.feed not in _FEEDS or not has_own_gradient(model) or getattr(model, "needs_all_items", False):
         return None
-    method, is_own = _GRADIENTS[model.feed]
-    gradient: AnalyticGradient | PairGradient | SequenceGradient | None = getattr(model, method)()
-    return gradient if gradient is not None and is_own(model) else None
+    return model.gradient()
 
 
-def missing_analytic_gradient(model: Model, recommender: Recommender | None) -> str | None:
-    """Return the part of the training that has no analytic gradient, or None."""
+def missing_gradient(model: Model, recommender: Recommender | None) -> str | None:
+    """Return the part of the training of clients that has no compiled gradient, or None."""
     gradient = client_gradient(model)
     if gradient is None:
         return registry_name(model)
     if recommender is None:
         return None
-    if not isinstance(
-        gradient, AnalyticGradient
-    ):  # samples are drawn ahead, so that recommenders may change them
+    if model.feed is not PointwiseFeed:  # samples are drawn ahead, so that recommenders may change them
         return None if leaves_loss_unchanged(recommender) else _losses_of(recommender)
     own_term = defined_by_same_class(
         recommender, "analytic_term", "loss", "draws"

@@ -18,7 +18,7 @@ from pydantic import Field
 from gossiprec.base.options import Options
 from gossiprec.federated import RECOMMENDERS, AnalyticTerm, Recommender
 from gossiprec.models.base.contrastive import TINY, normalise_embeddings
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Correlation(Recommender):
     options: CorrelationOptions
     loss_weights = ("alpha",)
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm:
         """Return the analytic gradient of the correlation."""
         from gossiprec.federated import term_kernels
 

@@ -21,7 +21,7 @@ from gossiprec.federated import RECOMMENDERS, AnalyticTerm, CoordinatorContext, 
 from gossiprec.federated.pfedrec import FirstScoreFunction, PFedRec, PFedRecOptions, hold_last
 from gossiprec.models.base import Layout
 from gossiprec.models.base.contrastive import TINY
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
@@ -96,7 +96,7 @@ class GPFedRec(PFedRec):
         total = self.model.loss({**p, "users": hold_last(p["users"], 1), "items": scaled}, batch)
         return total + self.options.guide_weight * away.sum() / (guide.shape[0] * guide.shape[1])
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm:
         """Return the term of the distance from the table, which also scales the items' slopes."""
         from gossiprec.federated import term_kernels
 

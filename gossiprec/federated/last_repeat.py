@@ -14,7 +14,7 @@ import numpy as np
 
 from gossiprec.federated import RECOMMENDERS, AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
@@ -34,7 +34,7 @@ class LastRepeat(Recommender):
         is_last[len(items) - 1 - from_behind] = True
         return {}, {"is_last": is_last}
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm:
         """Return the term that removes the other samples' part from an item's slope; it needs no draws."""
         from gossiprec.federated import term_kernels
 

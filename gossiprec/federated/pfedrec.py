@@ -28,7 +28,7 @@ from gossiprec.federated import (
     Recommender,
 )
 from gossiprec.models.base import Layout
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.mf import MF
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
@@ -90,7 +90,7 @@ class PFedRec(Recommender):
         scaled = held + rate / self.learning_rate * (rows - held)
         return by_user(p["users"]) + self.model.loss({**p, "users": moved, "items": scaled}, batch)
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm:
         """Return the term that replaces the items' slopes by those of the second step."""
         from gossiprec.federated import term_kernels
 

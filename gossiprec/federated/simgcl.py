@@ -18,7 +18,7 @@ from gossiprec.base.options import Options
 from gossiprec.federated import RECOMMENDERS, AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
 from gossiprec.models.base.contrastive import draw_view_noise, info_nce, noisy_views
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
@@ -49,7 +49,7 @@ class SimGCLRecommender(Recommender):
         """Return the proportions of two noises for every sample."""
         return {}, draw_view_noise(samples, self.negatives + 1, layout.item_width, draw)
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the contrastive loss, or None."""
         from gossiprec.federated import term_kernels
 

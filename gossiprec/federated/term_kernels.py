@@ -14,6 +14,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.contrastive import TINY
+from gossiprec.models.base.kernel_interface import LabelledBatch
 from gossiprec.native.jit import kernel, noinline, specialise
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import axpy, copy_range, dot, exp32, fill_range, scale_into, sum_range
@@ -292,9 +293,8 @@ def _move_items_second(client):
     moved, unused = client.core.copy(), np.empty_like(client.core)
     for i in range(len(moved)):
         moved[i] -= float32(rate) * client.slopes[i]
-    fill(
-        moved, client.items, unused, client.item_slopes, client.samples, client.positives, client.shape, client.room
-    )  # fmt: skip
+    batch = LabelledBatch(client.samples, client.positives)
+    fill(moved, client.items, unused, client.item_slopes, batch, client.shape, client.room)
     n_moving = len(client.items) - int(n_held)
     for i in range(len(client.items)):
         scale_into(
@@ -334,8 +334,8 @@ def specialise_moved_items(gradient: Any) -> Any:
     return specialise(_add_moved, fill=gradient)
 
 
-def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Stand in for a model's :attr:`gossiprec.models.base.kernel_interface.AnalyticGradient.fill`."""
+def fill(core, items, slopes, item_slopes, batch, shape, room):
+    """Stand in for a model's :attr:`gossiprec.models.base.kernel_interface.CompiledGradient.fill`."""
     raise NotImplementedError
 
 
@@ -359,11 +359,11 @@ def _add_moved(client):
         np.empty((dim, n), np.float32), np.zeros((2, dim, pad_to_tile(n)), np.float32), np.empty((dim, n), np.float32)
     )  # fmt: skip
     gather_columns(items, its, compact)
-    samples, positives = client.samples[its], client.positives[its]
+    batch = LabelledBatch(client.samples[its], client.positives[its])
     seen, unused = client.core.copy(), np.empty_like(client.core)
     for k in range(2):
         copy_range(seen, 0, views[k], 0, dim)
-        fill(seen, compact, unused, steps, samples, positives, client.shape, client.room)
+        fill(seen, compact, unused, steps, batch, client.shape, client.room)
         _scale_steps(steps, numbers)
         for i in range(dim):
             for j in range(n):

@@ -18,7 +18,7 @@ from pydantic import Field
 from gossiprec.base.options import Options
 from gossiprec.federated import RECOMMENDERS, AnalyticTerm, Recommender
 from gossiprec.models.base import Layout
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 
@@ -54,7 +54,7 @@ class Union(Recommender):
         compared = np.concatenate([positive[:, None], negative], axis=1).astype(np.int32)
         return {}, {"compared": compared.repeat(each, axis=0)}
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm:
         """Return the analytic gradient of the contrastive loss."""
         from gossiprec.federated import term_kernels
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from gossiprec.base.arrays import F32, F64, I32, I64
 from gossiprec.base.ragged import Ragged
 from gossiprec.models.base import BlockRole, Layout
-from gossiprec.models.base.kernel_interface import SequenceGradient, has_compiled_states
+from gossiprec.models.base.kernel_interface import CompiledGradient, has_compiled_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.models.feeds.base import Columns
 from gossiprec.models.feeds.sequences import pad_row
@@ -56,14 +56,14 @@ def compute_user_vectors(
     threads : ThreadPoolLike
         Threads for compiled code; other models run on one thread.
     """
-    gradient = model.sequence_gradient() if has_compiled_states(model) else None
-    if gradient is not None:
+    gradient = model.gradient() if has_compiled_states(model) else None
+    if gradient is not None and gradient.read_state is not None:
         return _read(gradient, layout, version, histories, threads)
     return _looked_at(model, layout, version, histories, users)
 
 
 def _read(
-    gradient: SequenceGradient,
+    gradient: CompiledGradient,
     layout: Layout,
     version: F32,
     histories: Sequence[I32],
@@ -75,7 +75,7 @@ def _read(
 
     def read(part: int) -> None:
         for state, history in zip(found[part :: threads.size], histories[part :: threads.size], strict=True):
-            gradient.read(weights, table, np.asarray(history, np.int32), gradient.shape, state)
+            gradient.read_state(weights, table, np.asarray(history, np.int32), gradient.shape, state)
 
     threads.run(read)
     return found

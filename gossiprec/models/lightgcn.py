@@ -20,7 +20,7 @@ from gossiprec.models import MODELS
 from gossiprec.models.base import DotProductScores
 from gossiprec.models.base.contrastive import mean_info_nce, sum_info_nce
 from gossiprec.models.base.graph import GraphModel, Graphs, InteractionGraph
-from gossiprec.models.base.kernel_interface import PairGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import (
     ParameterBlock,
     TensorMap,
@@ -142,7 +142,7 @@ class LightGCN(DotProductScores, GraphModel):
         initial = (uniform(math.sqrt(6.0 / (n + dim))) if std is None else normal(std) for n in self._n_rows)
         return embedding_blocks(dim, *initial)
 
-    def pair_gradient(self) -> PairGradient:
+    def gradient(self) -> CompiledGradient:
         """Return the gradient on the graph of one user."""
         from gossiprec.models.base.dot_product_gradients import lightgcn_gradient
 

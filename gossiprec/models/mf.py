@@ -14,7 +14,7 @@ from pydantic import Field
 
 from gossiprec.models import MODELS
 from gossiprec.models.base import DotProductScores, Model, ReductionOptions
-from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, normal
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 
@@ -51,18 +51,14 @@ class MF(DotProductScores, Model):
         initial = normal(self.options.init_std)
         return embedding_blocks(self.options.dim, initial, initial)
 
-    def analytic_gradient(self) -> AnalyticGradient | None:
-        """Return the gradient of the cross-entropy, or None for another loss."""
-        from gossiprec.models.base.dot_product_gradients import mf_gradient
+    def gradient(self) -> CompiledGradient:
+        """Return the gradient of the cross-entropy, or of BPR."""
+        from gossiprec.models.base.dot_product_gradients import mf_gradient, mf_pair_gradient
 
         options = self.options
-        return mf_gradient(options.dim, summed=options.summed) if options.loss == "bce" else None
-
-    def pair_gradient(self) -> PairGradient | None:
-        """Return the gradient of BPR, or None for another loss."""
-        from gossiprec.models.base.dot_product_gradients import mf_pair_gradient
-
-        return mf_pair_gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
+        if options.loss == "bpr":
+            return mf_pair_gradient(summed=options.summed)
+        return mf_gradient(options.dim, summed=options.summed)
 
     def loss(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the cross-entropy of the labels, or ``-log sigmoid`` of the leads of positives over negatives."""

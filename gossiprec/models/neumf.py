@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from gossiprec.models import MODELS
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import (
     BlockRole,
     Initial,
@@ -48,8 +49,11 @@ class NeuMF(NCF):
     Options = NeuMFOptions
     options: NeuMFOptions
 
-    def analytic_gradient(self) -> None:
-        """Return None: that of NCF lacks the factors."""
+    def gradient(self) -> CompiledGradient:
+        """Return the gradient by back-propagation."""
+        from gossiprec.models.ncf.gradient import gradient
+
+        return gradient(self.widths, self.gmf_dim, summed=self.options.summed)
 
     @property
     def gmf_dim(self) -> int:

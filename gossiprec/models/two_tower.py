@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gossiprec.models import MODELS
+from gossiprec.models.base.kernel_interface import CompiledGradient, ModelKernels
 from gossiprec.models.base.parameter_blocks import ParameterBlock, TensorMap, embedding_blocks, normal
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
 from gossiprec.models.feeds import ListFeed
@@ -31,12 +32,26 @@ class TwoTower(SequenceModel):
     """Score of item j for user u: ``u . v_j``; the order of the user's items does not matter."""
 
     Options = TwoTowerOptions
+    options: TwoTowerOptions
     feed = ListFeed
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items``."""
         initial = normal(self.options.init_std)
         return embedding_blocks(self.options.dim, initial, initial)
+
+    @classmethod
+    def kernels(cls) -> type[ModelKernels]:
+        """Return the compiled form, which trains by the gradient."""
+        from gossiprec.models.base.gradient_kernels import GradientKernels
+
+        return GradientKernels
+
+    def gradient(self) -> CompiledGradient:
+        """Return the gradient of the user's row and the candidates."""
+        from gossiprec.models.base.dot_product_gradients import two_tower_gradient
+
+        return two_tower_gradient(in_batch=self.options.in_batch)
 
     def states(self, p: TensorMap, batch: TensorMap) -> Tensor:
         """Return the user's row, at every place."""

@@ -154,6 +154,10 @@ class RunMode(ABC):
             If the scenario names an executor that cannot train this.
         """
 
+    def uncompiled_part(self, outline: TrainingOutline) -> str | None:
+        """Return the part of the training that has no compiled form, which makes it slow, or None."""
+        return None
+
     @abstractmethod
     def make_executor(self, components: Any, outline: TrainingOutline, *, divided: bool) -> Executor:
         """Return the executor, with its store.

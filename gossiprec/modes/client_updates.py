@@ -54,24 +54,28 @@ class ClientUpdates(RunMode):
         Raises
         ------
         ScenarioError
-            If the scenario requires ``fused``, and the training has no analytic gradient; or
+            If the scenario requires ``fused``, and the training has no compiled gradient; or
             ``portable``, and something is not compiled.
         """
         from gossiprec.compute.executors import EXECUTORS
 
         model, training, executor = outline.model, outline.training, outline.scenario.executor
         name = executor.computing_executor
-        missing = _missing_gradient(outline)
+        missing = self.uncompiled_part(outline)
         if name == "fused" and missing:
             raise unsupported_with_updates(
-                f"executor.name: 'fused' has no analytic gradient for {missing}; use 'batched' or 'auto'"
+                f"executor.name: 'fused' has no compiled gradient for {missing}; use 'batched' or 'auto'"
             )
         if name == "fused" and executor.device == "cuda":
             raise unsupported_with_updates(
                 "executor.device: 'fused' computes on the CPU; use 'batched' for cuda"
             )
         own_row = model.layout(1)  # of the users' rows, a client holds its own
-        uncompiled = EXECUTORS["fused"].missing_feature(model, training, "float32", outline.settings, own_row)
+        fused = EXECUTORS["fused"]
+        uncompiled = fused.missing_scores(model)
+        uncompiled = uncompiled or fused.missing_feature(
+            model, training, "float32", outline.settings, own_row
+        )
         if executor.portable:
             require_kernels(missing or uncompiled)
             return "fused", "fused"
@@ -86,6 +90,10 @@ class ClientUpdates(RunMode):
         trains = "fused" if missing is None else "reference" if few else "batched"
         scores = "fused" if compiled and not few else "reference" if trains == "reference" else "batched"
         return trains, scores
+
+    def uncompiled_part(self, outline: TrainingOutline) -> str | None:
+        """Return the part of the training without a compiled gradient, or None."""
+        return _missing_gradient(outline)
 
     def make_executor(
         self, components: RunComponents, outline: TrainingOutline, *, divided: bool
@@ -228,13 +236,13 @@ def _make_trainer(name: str, work: ExecutorContext, store: UpdateStore, device: 
 
 
 def _missing_gradient(outline: TrainingOutline) -> str | None:
-    """Return the part of the training that has no analytic gradient, or None."""
+    """Return the part of the training that has no compiled gradient, or None."""
     from gossiprec.compute.local_update import TrainingMode
-    from gossiprec.federated import missing_analytic_gradient, overrides_method
+    from gossiprec.federated import missing_gradient, overrides_method
     from gossiprec.models.feeds import PairwiseFeed
 
     model, batch_size = outline.model, outline.training.batch_size
-    missing = missing_analytic_gradient(model, outline.recommender)
+    missing = missing_gradient(model, outline.recommender)
     if missing is not None:
         return missing
     recommender = outline.recommender

@@ -36,13 +36,8 @@ class WholeModels(RunMode):
         from gossiprec.compute.local_update import TrainingMode
 
         executor, settings = outline.scenario.executor, outline.settings
-
-        def missing() -> str | None:
-            kind, model, layout = EXECUTORS["fused"], outline.model, outline.layout
-            return kind.missing_feature(model, outline.training, executor.storage, settings, layout)
-
         if executor.portable:
-            require_kernels(missing())
+            require_kernels(self.uncompiled_part(outline) or EXECUTORS["fused"].missing_scores(outline.model))
             return "fused"
         if executor.computing_executor != "auto":
             return executor.computing_executor
@@ -51,7 +46,16 @@ class WholeModels(RunMode):
         private = (settings.training_modes == TrainingMode.PRIVATE).any()
         if outline.epochs < (FEW_PRIVATE_EPOCHS if private else self.few_epochs):
             return "reference"
-        return "fused" if missing() is None else "batched"
+        return "fused" if self.uncompiled_part(outline) is None else "batched"
+
+    def uncompiled_part(self, outline: TrainingOutline) -> str | None:
+        """Return the part of the training without kernels, or None."""
+        from gossiprec.compute.executors import EXECUTORS
+
+        kind, storage = EXECUTORS["fused"], outline.scenario.executor.storage
+        return kind.missing_feature(
+            outline.model, outline.training, storage, outline.settings, outline.layout
+        )
 
     def make_executor(
         self, components: RunComponents, outline: TrainingOutline, *, divided: bool

@@ -108,12 +108,15 @@ class RegisteredThing:
         The first line of its docstring.
     problem : str
         Why it cannot be used; empty if it can.
+    trained : str
+        Of a model: :meth:`gossiprec.models.base.Model.training_path`.
     """
 
     name: str
     origin: str
     summary: str = ""
     problem: str = ""
+    trained: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,10 +165,12 @@ def describe_member(kind: str, name: str) -> RegisteredThing:
     try:
         point = registry.entry_point(name)
         origin = "gossiprec" if point is None else origin_of(point)
-        doc = inspect.getdoc(inspect.unwrap(registry[name])) or ""
+        thing = registry[name]
+        doc = inspect.getdoc(inspect.unwrap(thing)) or ""
     except PluginError as error:
         return RegisteredThing(name, origin, problem=str(error))
-    return RegisteredThing(name, origin, doc.partition("\n")[0].replace("``", "").removeprefix("Return "))
+    summary = doc.partition("\n")[0].replace("``", "").removeprefix("Return ")
+    return RegisteredThing(name, origin, summary, trained=thing.training_path() if kind == "models" else "")
 
 
 def unknown_plugin_groups() -> list[str]:

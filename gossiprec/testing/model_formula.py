@@ -16,13 +16,20 @@ from gossiprec.compute.executors.tensors import Tensors, constants_to_tensors, t
 from gossiprec.data.split import Split
 from gossiprec.models import Layout, Model
 from gossiprec.models.base.graph import GraphModel
-from gossiprec.models.base.kernel_interface import PairGradient, has_own_gradient, has_own_pair_gradient
-from gossiprec.models.feeds import Feed
+from gossiprec.models.base.kernel_interface import (
+    LabelledBatch,
+    PairBatch,
+    SequenceBatch,
+    has_own_gradient,
+)
+from gossiprec.models.feeds import Feed, PairwiseFeed
 from gossiprec.numerics.torch_setup import make_adam
 
 NODE, SEED = 5, 3
 WIDTH = 6
 """Limit on the samples of a batch."""
+N_ITEMS = 9
+"""Limit on the items of pairs."""
 _assert_close = partial(torch.testing.assert_close, rtol=1e-7, atol=1e-9)
 
 
@@ -163,29 +170,84 @@ def the_gradient_predicts_differences(case: ModelCase) -> None:
         torch.testing.assert_close(gradient @ way, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
 
 
-def its_analytic_gradient_is_that_of_autograd(case: ModelCase) -> None:
-    """Have an analytic gradient, if any, equal to autograd's: twice on the same object, with items of no sample."""
-    gradient, layout = case.model.analytic_gradient(), case.layout
-    if gradient is None or layout.n_users > 1 or not has_own_gradient(case.model):
+def its_compiled_gradient_is_that_of_autograd(case: ModelCase) -> None:
+    """Have a compiled gradient, if any, equal to autograd's: twice on the same object, with items of no sample."""
+    layout = case.layout
+    if layout.n_users > 1 or not has_own_gradient(case.model) or case.model.gradient() is None:
         return
-    row = case.row.numpy().astype(np.float32)
-    core = np.concatenate([row[layout.users], row[layout.shared]])
-    items = np.ascontiguousarray(row[layout.items].reshape(layout.n_items, -1).T)
-    room = np.full(gradient.room, np.nan, np.float32)
-    for n in (len(case.batch["items"]), 1):
-        batch = _some(case.batch, slice(0, n))
-        place, labels = batch["items"], batch["labels"]
-        sums = (np.bincount(place, of, layout.n_items) for of in (torch.ones_like(labels), labels))
-        divisor = np.float32(1 if gradient.summed else n)
-        samples, positives = (each.astype(np.float32) / divisor for each in sums)
-        slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
-        gradient.fill(core, items, slopes, item_slopes, samples, positives, gradient.shape, room)
-        found = np.full_like(row, np.nan)
-        found[layout.users], found[layout.shared] = np.split(slopes, [layout.user_width])
-        found[layout.items] = item_slopes.T.ravel()
-        expected = grad(case.loss)(case.row, batch).float()
+    row = 0.5 * case.row.numpy().astype(np.float32)
+    for batch in _gradient_batches(case):
+        found = _compiled_gradient(case, row, batch)
+        values = torch.from_numpy(row)
+        if not isinstance(case.model, GraphModel):  # its graph has products of float32 only
+            values = values.double()
+        expected = grad(lambda values, batch=batch: _client_loss(case, values, batch))(values)
         rounding = 1e-5 * float(expected.abs().max())
-        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
+        torch.testing.assert_close(torch.from_numpy(found), expected.float(), rtol=1e-4, atol=rounding)
+
+
+def _gradient_batches(case: ModelCase) -> Iterator[Tensors]:
+    """Yield batches of different sizes; pairs are repeated and reversed, too."""
+    samples = {name: column for name, column in case.batch.items() if name != "weights"}
+    if case.model.feed is not PairwiseFeed:
+        yield samples
+        yield _some(samples, slice(0, 1))
+        return
+    draw = np.random.default_rng(SEED)
+    for n_pairs in (1, 2, 30):
+        liked, others = torch.from_numpy(draw.integers(min(N_ITEMS, case.layout.n_items), size=(2, n_pairs)))
+        yield {"items": liked, "negatives": others}
+
+
+def _client_loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
+    """Return the loss of a batch at a client."""
+    batch = {**batch, "user": case.user, "weights": torch.ones(len(batch["items"]), dtype=row.dtype)}
+    p, model = case.parameters(row), case.model
+    return model.loss(model.encode_client(p, batch) if isinstance(model, GraphModel) else p, batch)
+
+
+def _compiled_gradient(case: ModelCase, row: F32, batch: Tensors) -> F32:
+    """Return the compiled gradient of a batch in the layout of a whole version."""
+    gradient, layout, labelled = case.model.gradient(), case.layout, "labels" in batch
+    assert gradient is not None
+    everything = labelled or getattr(case.model, "needs_all_items", False)
+    named = [batch[name].numpy().ravel() for name in case.feed.item_columns if name in batch]
+    used = np.arange(layout.n_items) if everything else np.unique(np.concatenate(named))
+    used = used[used >= 0]
+    core = np.concatenate([row[layout.users], row[layout.shared]])
+    items = row[layout.items].reshape(layout.n_items, -1)[used]
+    items = np.ascontiguousarray(items.T if labelled else items)
+    slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
+    room = np.full(gradient.room, np.nan, np.float32)
+    given = _kernel_batch(batch, used, summed=gradient.summed, everything=everything)
+    for _ in range(2):
+        gradient.fill(core, items, slopes, item_slopes, given, gradient.shape, room)
+    found = np.zeros_like(row)
+    found[layout.users], found[layout.shared] = np.split(slopes, [layout.user_width])
+    found[layout.items].reshape(layout.n_items, -1)[used] = item_slopes.T if labelled else item_slopes
+    return found
+
+
+def _kernel_batch(
+    batch: Tensors, used: np.typing.NDArray[np.int64], *, summed: bool, everything: bool
+) -> LabelledBatch | PairBatch | SequenceBatch:
+    """Return a batch of one user as kernels get it, given the items in use."""
+    if "labels" in batch:
+        place, labels = batch["items"].numpy(), batch["labels"].numpy()
+        sums = (np.bincount(place, of, len(used)) for of in (np.ones_like(labels), labels))
+        return LabelledBatch(
+            *(each.astype(np.float32) / np.float32(1 if summed else len(place)) for each in sums)
+        )
+    places = {
+        name: np.where(column.numpy() >= 0, np.searchsorted(used, column), -1).astype(np.int32)
+        for name, column in batch.items()
+    }
+    if places["items"].ndim == 1:
+        return PairBatch(places["items"], places["negatives"])
+    wanted, keep = places["items"][0], np.zeros((0, 1), np.float32)
+    others = np.arange(len(used), dtype=np.int32)[None] if everything else places["negatives"]
+    previous = places["previous"][0] if "previous" in places else np.full_like(wanted, -1)
+    return SequenceBatch(previous, wanted, others[0] if others.ndim == 3 else others, keep)
 
 
 def draws_have_an_entry_for_each_sample(case: ModelCase) -> None:
@@ -312,46 +374,3 @@ def each_user_has_its_own_initial_row(case: ModelCase) -> None:
 def padding_is_zero(case: ModelCase) -> None:
     """Begin with zeros after the parameters."""
     assert not _rows(case)[:, case.layout.size :].any(), "Found other values."
-
-
-N_ITEMS = 9
-
-
-def its_analytic_gradient_of_pairs_is_that_of_autograd(case: ModelCase) -> None:
-    """Have an analytic gradient of pairs, if any, equal to autograd's: some pairs repeated, some reversed."""
-    gradient, layout = case.model.pair_gradient(), case.layout
-    if gradient is None or layout.n_users > 1 or not has_own_pair_gradient(case.model):
-        return
-    draw = np.random.default_rng(SEED)
-    for n_pairs in (1, 2, 30):
-        used, pairs = np.unique(draw.integers(N_ITEMS, size=(n_pairs, 2)), return_inverse=True)
-        liked, others = np.ascontiguousarray(pairs.reshape(-1, 2).T).astype(np.int32)
-        row = 0.5 * case.row.numpy().astype(np.float32)
-        found = _analytic_gradient(case, gradient, row, used, liked, others)
-        batch = {"items": torch.from_numpy(used[liked]), "negatives": torch.from_numpy(used[others])}
-        expected = grad(lambda values, batch=batch: _loss(case, values, batch))(torch.from_numpy(row))
-        rounding = 1e-5 * float(expected.abs().max())
-        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-4, atol=rounding)
-
-
-def _analytic_gradient(
-    case: ModelCase, gradient: PairGradient, row: F32, used: np.typing.NDArray[np.int64],
-    liked: np.typing.NDArray[np.int32], others: np.typing.NDArray[np.int32],
-) -> F32:  # fmt: skip
-    """Return the gradient of some pairs of the items in use, in the layout of a whole version."""
-    layout, found = case.layout, np.zeros_like(row)
-    core = np.concatenate([row[layout.users], row[layout.shared]])
-    items = row[layout.items].reshape(layout.n_items, -1)[used]
-    slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
-    for _ in range(2):
-        gradient.fill(core, items, slopes, item_slopes, liked, others, gradient.numbers)
-    found[layout.users], found[layout.shared] = np.split(slopes, [layout.user_width])
-    found[layout.items].reshape(layout.n_items, -1)[used] = item_slopes
-    return found
-
-
-def _loss(case: ModelCase, row: Tensor, batch: Tensors) -> Tensor:
-    """Return the loss of pairs at a client."""
-    batch = {**batch, "user": case.user, "weights": torch.ones(len(batch["items"]))}
-    p, model = case.parameters(row), case.model
-    return model.loss(model.encode_client(p, batch) if isinstance(model, GraphModel) else p, batch)

@@ -23,7 +23,7 @@ from gossiprec.federated import (
     CoordinatorContext,
     CoordinatorHook,
     Recommender,
-    missing_analytic_gradient,
+    missing_gradient,
 )
 from gossiprec.models import MODELS
 from gossiprec.rules.aggregators import Inbox, ModelDelta
@@ -63,7 +63,7 @@ class _Checked:
         """The reference, and the executors that must agree with it."""
         work = self.prepared().executor.work
         assert work.recommender is not None
-        missing = missing_analytic_gradient(work.model, work.recommender)
+        missing = missing_gradient(work.model, work.recommender)
         return ("reference", "batched", *(() if missing else ("fused",)))
 
     @functools.cached_property

@@ -47,6 +47,16 @@ def test_a_kind_is_called_like_its_group_and_all_in_it_has_a_line_and_options(ki
         assert all(option.type for option in registries.describe_options(kind, name))
 
 
+def test_the_line_of_a_model_says_how_it_trains(capsys):
+    lines = {line.split()[0]: line.split() for line in listed(capsys, "models").splitlines()}
+    for name, trained in (
+        ("ncf", ["compiled"]),
+        ("lightgcn", ["compiled", "at", "clients"]),
+        ("deepfm", ["torch"]),
+    ):
+        assert lines[name][2 : 2 + len(trained)] == trained
+
+
 def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys):
     page = listed(capsys, "models", "gmf")
     told = json.loads(listed(capsys, "models", "gmf", "--json"))

@@ -253,6 +253,14 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
+def test_a_dry_run_of_a_model_without_kernels_says_that_it_is_slow(capsys):
+    many = ("--set", "protocol.wakes=1000", "--dry-run")
+    for name, slow in (("deepfm", True), ("ncf", False)):
+        code, out, _ = invoke(capsys, "simulate", SMOKE, *many, "--set", f"model={{name: {name}}}")
+        assert code == 0
+        assert ("there are no kernels for deepfm" in out) == slow
+
+
 def test_a_dry_run_says_how_long_it_will_take_by_earlier_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("GOSSIPREC_RATES", str(tmp_path / "cache"))
     asked = ("simulate", SMOKE, *QUICK, "--executor", "reference", "--dry-run")

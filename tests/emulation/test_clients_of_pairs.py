@@ -138,7 +138,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
     for kind, model in ((Doubled, LIGHTGCN), (Unseen, LIGHTGCN), (Halved, MF)):
         with registered_as(MODELS, kind) as name:
             assert executor_of(model={**model, "name": name}) != "fused"
-            with pytest.raises(ScenarioError, match=f"no analytic gradient for {name}"):
+            with pytest.raises(ScenarioError, match=f"no compiled gradient for {name}"):
                 executor_of(model={**model, "name": name}, executor={"name": "fused"})
     with registered_as(RECOMMENDERS, Shrinking) as name:
         assert executor_of(model=LIGHTGCN, recommender={**CLUSTERS, "name": name}) != "fused"

@@ -116,12 +116,17 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
 
 
 @pytest.mark.parametrize(
-    "recommender", slow_except_first([None, {"name": "fed-softmax", "local_items": 10, "local_negatives": 3}])
+    "told",
+    slow_except_first(
+        [
+            {},
+            {"model": {"name": "two-tower", "dim": 4, "loss": "sampled"}},
+            {"recommender": {"name": "fed-softmax", "local_items": 10, "local_negatives": 3}},
+        ]
+    ),
 )
-def test_it_trains_as_stacks_of_tensors_do(recommender):
-    runs = [
-        carried_out(world(executor={"name": name}, recommender=recommender)) for name in ("batched", "fused")
-    ]
+def test_it_trains_as_stacks_of_tensors_do(told):
+    runs = [carried_out(world(**told, executor={"name": name})) for name in ("batched", "fused")]
 
     assert [run.executor.name for run in runs] == ["batched", "fused"]
     assert_alike(*runs)
@@ -130,7 +135,7 @@ def test_it_trains_as_stacks_of_tensors_do(recommender):
 def test_it_is_taken_where_there_is_one():
     assert executor_of() == "fused"
     assert executor_of(training={**ONE_STEP, "batch_size": 16}) == "fused"  # of which a client has one
-    assert executor_of(model={"name": "two-tower", "dim": 4, "loss": "sampled"}) != "fused"
+    assert executor_of(model={"name": "bert4rec", "dim": 4, "heads": 1, "loss": "sampled"}) != "fused"
     with registered_as(RECOMMENDERS, Thinned) as name:
         assert executor_of(recommender={"name": name}) == "fused"
 
@@ -155,7 +160,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
     for kind in (Doubled, Flat, Whole):
         with registered_as(MODELS, kind) as name:
             assert executor_of(model={**GRU, "name": name}) != "fused"
-            with pytest.raises(ScenarioError, match=f"no analytic gradient for {name}"):
+            with pytest.raises(ScenarioError, match=f"no compiled gradient for {name}"):
                 executor_of(model={**GRU, "name": name}, executor={"name": "fused"})
     with registered_as(RECOMMENDERS, Shrinking) as name:
         assert executor_of(recommender={"name": name}) != "fused"

@@ -27,7 +27,7 @@ def first_is_input(draw):
 
 def compiled_scores(model, layout, row):
     """Return the scores of all items by the compiled kernel, or None; a user's do not depend on the others."""
-    gradient = model.analytic_gradient()
+    gradient = model.gradient()
     if gradient is None or gradient.score_all_items is None:
         return None
     users, tables = (

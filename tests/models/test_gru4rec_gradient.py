@@ -61,7 +61,8 @@ def found(core, items, previous, wanted, others, keep, hidden, in_batch):
     made = gradient(hidden, in_batch=in_batch)
     slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
     told_from = others if others.ndim == 2 else others[None]
-    made.fill(core, items, slopes, item_slopes, SequenceBatch(previous, wanted, told_from, keep), made.shape)
+    batch, room = SequenceBatch(previous, wanted, told_from, keep), np.empty(made.room, np.float32)
+    made.fill(core, items, slopes, item_slopes, batch, made.shape, room)
     return slopes, item_slopes
 
 

@@ -219,12 +219,12 @@ class HasAnothersGradient(MODELS["gmf"]):
     def score(self, p, query):
         return 2 * super().score(p, query)
 
-    def analytic_gradient(self):
-        return super().analytic_gradient()
+    def gradient(self):
+        return super().gradient()
 
 
 class HasAnothersKernels(HasAnothersGradient):
-    def analytic_gradient(self):
+    def gradient(self):
         return None
 
 
@@ -247,7 +247,7 @@ BROKEN = {
     DrawsNoiseAnew: "that is byte-identical for the same draws",
     DrawsAnew: "Begin at the same finite numbers for the same seed",
     BeginsAlike: "Begin with a different row for each user",
-    HasAnothersGradient: "Have an analytic gradient, if any, equal to autograd's",
+    HasAnothersGradient: "Have a compiled gradient, if any, equal to autograd's",
     HasAnothersKernels: "Train equally in every executor that can.* fused: models end .* off the reference",
 }
 

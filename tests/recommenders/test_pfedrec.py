@@ -111,7 +111,7 @@ def test_a_compiled_client_takes_an_extra_without_rows():
     """A coordinator may have nothing to send yet; wider extras have one row per client."""
     run = played(rounds=1)[0]
     trainer = LabelledTrainer(
-        run.executor.work, run.executor.store, MODELS["mf"].analytic_gradient(run.components.model)
+        run.executor.work, run.executor.store, MODELS["mf"].gradient(run.components.model)
     )
     trainer._term = AnalyticTerm(term_kernels.add_nothing, np.zeros(0), extra="others")
     for shape, due in (((0, 3), (0, 3)), ((0, 2, 3), (0, 6)), ((4, 2, 3), (4, 6))):

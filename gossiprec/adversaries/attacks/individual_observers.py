@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -406,6 +407,7 @@ class StackedObservers:
         )
         self._small = np.empty((2 * self._most, len(observers.momenta), self._width), np.float32)
         self._n_waiting = 0
+        self._lock = threading.Lock()
         self._fits: list[tuple[I64, I64, F32]] = []
         self._n_fits = 0
         self._fit_of = np.full(len(sizes), -1)
@@ -421,9 +423,10 @@ class StackedObservers:
     def observe(self, seen: Observations) -> None:
         """Process the deliveries that the adversaries among the receivers are about to merge."""
         of_users = np.flatnonzero(seen.senders < self._of.context.n_users)
-        for some in self._passes(seen, of_users):
-            for low in range(0, len(some), self._most):
-                self._observe(seen, some[low : low + self._most])
+        with self._lock:  # compiled training calls it in several threads, each with adversaries of its own
+            for some in self._passes(seen, of_users):
+                for low in range(0, len(some), self._most):
+                    self._observe(seen, some[low : low + self._most])
 
     def _passes(self, seen: Observations, ks: I64) -> Iterator[I64]:
         """Yield groups of deliveries that can be processed together.

@@ -17,7 +17,7 @@ from gossiprec.base.ragged import Ragged
 from gossiprec.base.registry import Registry, registry_name
 from gossiprec.compute.messages import MessagePayload, PushContext
 from gossiprec.models import BlockRole, Layout, Model
-from gossiprec.models.base.kernel_interface import AnalyticGradient, has_own_gradient
+from gossiprec.models.base.kernel_interface import CompiledGradient, LabelledBatch, has_own_gradient
 from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.base import Feed
 from gossiprec.rules.aggregators import ModelDelta
@@ -96,10 +96,15 @@ class ModelFormula:
     def gradients(self, sent: MessagePayload, items: I32) -> UserGradients:
         """Return the gradients of users who have some items of a version as their only samples, all with one label.
 
-        They are compiled if the model has its analytic gradient, and by torch otherwise, or if the users like the items
+        They are compiled if the model has its own gradient, and by torch otherwise, or if the users like the items
         so much that the compiled ``p - 1`` loses its digits: it is 0 above a logit of 17, and poisoners scale it up.
         """
-        if has_own_gradient(self.model) and (analytic := self.model.analytic_gradient()) is not None:
+        model = self.model
+        if (
+            model.feed is PointwiseFeed
+            and has_own_gradient(model)
+            and (analytic := model.gradient()) is not None
+        ):
             compiled = partial(_compiled_gradients, analytic, sent, items)
             return partial(self._precise_gradients, compiled, sent, items)
         return partial(self._torch_gradients, sent, items)
@@ -155,7 +160,7 @@ UserGradients: TypeAlias = Callable[[F32, float], Gradients]
 
 
 def _compiled_gradients(
-    analytic: AnalyticGradient, sent: MessagePayload, items: I32, users: F32, label: float
+    analytic: CompiledGradient, sent: MessagePayload, items: I32, users: F32, label: float
 ) -> Gradients:
     """Return the gradients by a model's compiled form; means are of float64."""
     width, columns = users.shape[1], np.ascontiguousarray(sent.items[items].T)
@@ -163,9 +168,10 @@ def _compiled_gradients(
     samples = np.full(len(items), 1.0 if analytic.summed else 1.0 / len(items), np.float32)
     positives, room = np.float32(label) * samples, np.empty(analytic.room, np.float32)
     slopes, total = np.empty((len(users), len(core)), np.float32), np.zeros(columns.shape)
+    batch = LabelledBatch(samples, positives)
     for user, slope in zip(users, slopes, strict=True):
         core[:width] = user
-        analytic.fill(core, columns, slope, of_items, samples, positives, analytic.shape, room)
+        analytic.fill(core, columns, slope, of_items, batch, analytic.shape, room)
         total += of_items
     rows = np.ascontiguousarray((total / len(users)).T, np.float32)
     return Gradients(

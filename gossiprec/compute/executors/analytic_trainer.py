@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from gossiprec.base.arrays import F32, I64
 from gossiprec.base.machine import ThreadPool
@@ -22,7 +21,8 @@ from gossiprec.compute.store import ScoringView
 from gossiprec.compute.store.update import Update, UpdateBatch
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.federated import AnalyticTerm, client_gradient, term_kernels
-from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient, SequenceGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
+from gossiprec.models.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models.feeds.base import Columns
 from gossiprec.numerics.buffer_pool import BufferPool
 from gossiprec.rules.servers import Extras
@@ -42,11 +42,11 @@ class AnalyticTrainer(ClientTrainer):
 
     name = "fused"
     parallel = True
-    _constants: npt.NDArray[Any]
     _train_clients: Any
 
-    def __init__(self, work: ExecutorContext, store: UpdateStore) -> None:
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: CompiledGradient) -> None:
         super().__init__(work, store)
+        self._gradient = gradient
         self._memory, self._scratch = BufferPool(), BufferPool()
         self.use_training(work.training)
 
@@ -92,11 +92,12 @@ class AnalyticTrainer(ClientTrainer):
         rows = kernels.ClientRows(store.own, store.first, store.second, store.steps)
         parts = store.threads.size if self.threads_internally else 1
         most = int(np.diff(found.places).max(initial=0))
-        sizes = (4, store.own.shape[1] + layout.n_shared), (4, layout.item_width * most)
+        core = store.own.shape[1] + layout.n_shared
+        sizes = (4, core), (4, layout.item_width * most), (self._gradient.room,)
 
         def train(part: int) -> None:
             rule = kernels.ClientRule(
-                self.work.training.local_epochs, self._rates, self._constants, part, parts
+                self.work.training.local_epochs, self._rates, self._gradient.shape, part, parts
             )
             scratch = kernels.ClientScratch(*self._scratch.empty(*sizes))
             self._train_clients(sent, nodes, rows, samples, rule, found, scratch)
@@ -140,12 +141,11 @@ class AnalyticTrainer(ClientTrainer):
 
 
 class LabelledTrainer(AnalyticTrainer):
-    """The trainer of models with an :class:`AnalyticGradient`: user row, touched items and shared weights."""
+    """The trainer on labelled items: user row, touched items and shared weights."""
 
-    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: AnalyticGradient) -> None:
-        super().__init__(work, store)
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: CompiledGradient) -> None:
+        super().__init__(work, store, gradient)
         term = None if work.recommender is None else work.recommender.analytic_term(gradient)
-        self._gradient, self._constants = gradient, gradient.shape
         self._term = term or AnalyticTerm(term_kernels.add_nothing, np.zeros(0))
         self._train_clients = kernels.specialise_clients(
             kernels.train_labelled, fill_stub=gradient.fill, add_stub=self._term.add
@@ -158,7 +158,7 @@ class LabelledTrainer(AnalyticTrainer):
             none, layout = np.zeros((0, 1), np.float32), self.work.layout
             version = np.split(self.store.version(_target([])), [layout.n_items * layout.item_width])
             self._gradient.score_all_items(
-                none, version[1], version[0].reshape(layout.n_items, -1), none, self._constants
+                none, version[1], version[0].reshape(layout.n_items, -1), none, self._gradient.shape
             )
 
     def score_all_items(self, models: ScoringView, threads: ThreadPool) -> F32 | None:
@@ -174,7 +174,7 @@ class LabelledTrainer(AnalyticTrainer):
         def score_some(part: int) -> None:
             some = threads.part_range(len(users), part)
             each = slice(some.start, some.stop)
-            kernel(users[each], row[layout.shared], tables, found[each], self._constants)
+            kernel(users[each], row[layout.shared], tables, found[each], self._gradient.shape)
 
         threads.run(score_some)
         return found
@@ -191,8 +191,7 @@ class LabelledTrainer(AnalyticTrainer):
             np.array([task.update * training.local_epochs for task in tasks], np.int64),
             training.batch_size or 0, training.negatives, np.uint64(self.work.seed), feed.positives.offsets,
             feed.positives.values, feed.member, offsets, np.concatenate([_NO_ITEMS, *items]), labels,
-            gradient.summed, np.empty(gradient.room, np.float32),
-            self._term_arguments(tasks, extras),
+            gradient.summed, self._term_arguments(tasks, extras),
         )  # fmt: skip
         return data, self._own_touched(_nodes(tasks)) + np.diff(offsets)
 
@@ -217,14 +216,13 @@ class LabelledTrainer(AnalyticTrainer):
 
 
 class PairTrainer(AnalyticTrainer):
-    """The trainer of models with a :class:`PairGradient`: user row, items of the pairs and shared weights.
+    """The trainer on pairs: user row, items of the pairs and shared weights.
 
     The recommender may change the feed's pairs, but must not add to the loss.
     """
 
-    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: PairGradient) -> None:
-        super().__init__(work, store)
-        self._constants = gradient.numbers
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: CompiledGradient) -> None:
+        super().__init__(work, store, gradient)
         self._train_clients = kernels.specialise_clients(kernels.train_pairs, fill_stub=gradient.fill)
 
     def _samples(self, tasks: Sequence[TrainingTask]) -> tuple[kernels.PairSamples, I64]:
@@ -234,7 +232,7 @@ class PairTrainer(AnalyticTrainer):
 
 
 class SequenceTrainer(AnalyticTrainer):
-    """The trainer of models with a :class:`SequenceGradient`: items of the sequence and shared weights.
+    """The trainer on sequences or lists: user row, items of the sequence and shared weights.
 
     The recommender may change the feed's sequences, but must not add to the loss. One thread draws for all clients,
     and all threads train: drawing takes longer, and threads would wait for each other's interpreter.
@@ -242,9 +240,8 @@ class SequenceTrainer(AnalyticTrainer):
 
     threads_internally: ClassVar[bool] = True
 
-    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: SequenceGradient) -> None:
-        super().__init__(work, store)
-        self._constants = gradient.shape
+    def __init__(self, work: ExecutorContext, store: UpdateStore, gradient: CompiledGradient) -> None:
+        super().__init__(work, store, gradient)
         self._train_clients = kernels.specialise_clients(kernels.train_sequences, fill_stub=gradient.fill)
 
     def _own_touched(self, nodes: I64) -> I64:
@@ -258,12 +255,15 @@ class SequenceTrainer(AnalyticTrainer):
             for step in range(self.work.training.local_epochs if len(samples["items"]) else 0):
                 _, of_samples = self.work.draw_for_step(task.node, task.update, step, samples)
                 keep += [of_samples["keep"][0]] if "keep" in of_samples else []
-        previous, wanted, others = (_joined(drawn, name) for name in ("previous", "items", "negatives"))
+        wanted, others = (_joined(drawn, name) for name in ("items", "negatives"))
+        previous = np.full(len(wanted.values), -1, np.int32)
+        if "previous" in self.work.feed.item_columns:
+            previous = _joined(drawn, "previous").values
         negatives = [columns["negatives"] for columns in drawn]
         rows = np.array([part.shape[1] if part.ndim == 3 else 1 for part in negatives], np.int64)
         sequences = kernels.SequenceSamples(
             wanted.offsets,
-            previous.values,
+            previous,
             wanted.values,
             others.offsets,
             others.values,
@@ -274,14 +274,13 @@ class SequenceTrainer(AnalyticTrainer):
 
 
 def make_analytic_trainer(work: ExecutorContext, store: UpdateStore) -> AnalyticTrainer:
-    """Return the trainer for the gradient that the model declares for its samples."""
-    gradient = client_gradient(work.model)
-    if isinstance(gradient, PairGradient):
-        return PairTrainer(work, store, gradient)
-    if isinstance(gradient, SequenceGradient):
-        return SequenceTrainer(work, store, gradient)
+    """Return the trainer for the gradient and the samples of the model."""
+    gradient, feed = client_gradient(work.model), work.model.feed
     assert gradient is not None, "the mode of client updates checks it"
-    return LabelledTrainer(work, store, gradient)
+    kind = (
+        LabelledTrainer if feed is PointwiseFeed else PairTrainer if feed is PairwiseFeed else SequenceTrainer
+    )
+    return kind(work, store, gradient)
 
 
 def _target(tasks: Sequence[TrainingTask]) -> int:

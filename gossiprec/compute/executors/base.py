@@ -130,6 +130,11 @@ class Executor(ABC):
         """Return the unsupported feature that keeps the executor from running this model, or None."""
         return None
 
+    @classmethod
+    def missing_scores(cls, model: Model) -> str | None:
+        """Return the part of the scores that the executor leaves to torch, or None."""
+        return None
+
     @property
     def executor_class(self) -> type[Executor]:
         """The class that trains and scores single models, by which more executors of the kind can be made."""

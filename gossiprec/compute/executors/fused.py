@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from dataclasses import replace
 
 import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64, Bools
 from gossiprec.base.errors import ScenarioError
+from gossiprec.base.machine import ThreadPool
 from gossiprec.base.registry import registry_name
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.local_update import NodeSettings, TrainingMode, TrainingSettings
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store import ScoringView
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.base.kernel_interface import BoundKernel, ScoreQuery
 from gossiprec.numerics.flat_ops import finite_rows
@@ -42,6 +46,7 @@ class FusedExecutor(Executor):
             kind for kind in TrainingMode if kind.kernel_name in kernels.apart and (self._kinds == kind).any()
         ]
         self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
+        self._lock = threading.Lock()
 
     @classmethod
     def missing_feature(
@@ -62,17 +67,29 @@ class FusedExecutor(Executor):
             lacking = lacking or "rows of all users (protocol.user_table 'averaged')"
         return lacking and f"{name} with {lacking}"
 
+    @classmethod
+    def missing_scores(cls, model: Model) -> str | None:
+        """Return the scores of a model of which only the training is compiled, or None."""
+        kernels = model.kernels()
+        return None if kernels is not None and kernels.scores else f"the scores of {registry_name(model)}"
+
     def use_training(self, training: TrainingSettings) -> None:
         """Train with other numbers, by kernels that are bound to them."""
         super().use_training(training)
         self.kernels = type(self.kernels)(self.work)
+
+    @functools.cached_property
+    def _torch(self) -> Executor:
+        """The executor that scores a model if its kernels only train."""
+        return EXECUTORS["batched"](self.work, "cpu")
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
         none = np.zeros(0, np.int64)
         self.run(Program.empty(), none)
         self.are_finite(none, np.zeros(0, np.int32))
-        self.warm_up_scores()
+        if self.kernels.scores:
+            self.warm_up_scores()
 
     def warm_up_scores(self) -> None:
         """Compile the scoring kernels."""
@@ -122,4 +139,15 @@ class FusedExecutor(Executor):
 
     def score(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
-        return self.kernels.predict_scores(replace(query, constants=self.constants_of(query)))
+        if self.kernels.scores:
+            return self.kernels.predict_scores(replace(query, constants=self.constants_of(query)))
+        with self._lock:  # torch's number of threads belongs to the process
+            return self._torch.score(query)
+
+    def score_all(self, models: ScoringView, threads: ThreadPool) -> F32:
+        """Return the scores of all items."""
+        return (
+            super().score_all(models, threads)
+            if self.kernels.scores
+            else self._torch.score_all(models, threads)
+        )

@@ -16,6 +16,7 @@ from gossiprec.base.machine import available_bytes, resident_bytes
 from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation.assembly.components import RunComponents
 from gossiprec.emulation.assembly.data_loading import SMALL_DRAWS, drawing_bytes, reads_files
+from gossiprec.models import MODELS
 from gossiprec.models.feeds.base import member_width
 from gossiprec.modes import COPIES_PER_STEP, MemoryInputs, StoreMemory
 from gossiprec.native.kernel_cache import has_compiled_kernels
@@ -218,7 +219,13 @@ def process_bytes(extent: MemoryInputs, executor: str) -> dict[str, int]:
         if not has_compiled_kernels():
             sizes["compiling"] = COMPILING
         attacks = [ATTACKS[choice.name] for choice in (*scenario.adversaries, *scenario.observers)]
-        if scenario.attackers or any(getattr(attack, "uses_torch", False) for attack in attacks):
+        kernels = MODELS[scenario.model.name].kernels()
+        scores = kernels is not None and kernels.scores
+        if (
+            not scores
+            or scenario.attackers
+            or any(getattr(attack, "uses_torch", False) for attack in attacks)
+        ):
             sizes["torch"] = TORCH["reference"]
     needed = {part: size * MIB for part, size in sizes.items()}
     if executor == "batched" and of_nodes:

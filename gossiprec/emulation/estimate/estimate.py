@@ -59,6 +59,8 @@ class RunEstimate:
         See :mod:`~gossiprec.emulation.estimate.timing`.
     duration : PredictedDuration or None
         None if no run has finished on this machine yet.
+    uncompiled : str or None
+        What keeps the training from running compiled, which makes it slow.
     """
 
     sizes: dict[str, Any]
@@ -72,6 +74,7 @@ class RunEstimate:
     kind: str
     work: float
     duration: PredictedDuration | None
+    uncompiled: str | None = None
 
     def check_fits(self) -> None:
         """Refuse a run that does not fit into memory.
@@ -176,4 +179,5 @@ def make_run_estimate(data: DataSizes, inputs: EstimateInputs) -> RunEstimate:
         kind=kind,
         work=work,
         duration=predict_duration(kind, work, threads) if work > 0 else None,
+        uncompiled=extent.mode.uncompiled_part(inputs.outline) if executor == "batched" else None,
     )

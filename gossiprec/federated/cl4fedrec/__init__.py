@@ -35,7 +35,7 @@ from gossiprec.models.base.contrastive import (
     normalise_embeddings,
     signed_noise,
 )
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds.base import Columns
 from gossiprec.rules.servers import ClientAnswers, Extras, RoundContext
@@ -267,7 +267,7 @@ class CL4FedRec(Recommender):
             total = total + options.item_weight * self._of_items(p, batch, views)
         return total
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of both contrastive losses, or None."""
         from gossiprec.federated import term_kernels
 

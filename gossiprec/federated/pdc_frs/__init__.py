@@ -27,7 +27,7 @@ from gossiprec.federated import RECOMMENDERS, AnalyticTerm, CoordinatorContext, 
 from gossiprec.federated.pdc_frs.contribution import Contribution, ContributionKnowledge, perturb_items
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.base.contrastive import normalise_embeddings
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.models.base.parameter_blocks import TensorMap
 from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.models.feeds.base import Columns
@@ -258,7 +258,7 @@ class PDC(Recommender):
         against = torch.logsumexp(user @ extras["auxiliary_users"] / tau, dim=0)
         return total + self.options.user_weight * (against - (user * batch["own_auxiliary"]).sum() / tau)
 
-    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+    def analytic_term(self, gradient: CompiledGradient) -> AnalyticTerm | None:
         """Return the analytic gradient of the users' loss, or None."""
         from gossiprec.federated import term_kernels
 

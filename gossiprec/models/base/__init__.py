@@ -14,12 +14,7 @@ from gossiprec.base.errors import PluginError
 from gossiprec.base.options import Options
 from gossiprec.base.rng import generator
 from gossiprec.data.training_data import TrainingData
-from gossiprec.models.base.kernel_interface import (
-    AnalyticGradient,
-    ModelKernels,
-    PairGradient,
-    SequenceGradient,
-)
+from gossiprec.models.base.kernel_interface import CompiledGradient, ModelKernels, has_own_gradient
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout, ParameterBlock, TensorMap
 from gossiprec.models.feeds.base import Columns, Feed
 
@@ -109,6 +104,13 @@ class Model(ABC):
         """Return the compiled form, or None; it is imported on request."""
         return None
 
+    @classmethod
+    def training_path(cls) -> str:
+        """Return how it trains: ``compiled``, ``compiled at clients`` (without a model of their own), or ``torch``."""
+        if cls.kernels() is not None:
+            return "compiled"
+        return "compiled at clients" if has_own_gradient(cls) else "torch"
+
     @abstractmethod
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return the parameters: their roles, shapes and initial values."""
@@ -129,20 +131,12 @@ class Model(ABC):
             Logits if the model predicts probabilities: they have the same ranking and do not saturate.
         """
 
-    def analytic_gradient(self) -> AnalyticGradient | None:
-        """Return the analytic gradient of a user's batch, or None; compilers are imported here.
+    def gradient(self) -> CompiledGradient | None:
+        """Return the compiled gradient of a user's batch, or None; compilers are imported here.
 
-        Clients without a stored model train with it many times as fast as with autograd. It is for losses that are
-        the mean cross-entropy of labels (:class:`PointwiseFeed`), and for models without private blocks.
+        Clients without a stored model train with it many times as fast as with autograd; so do nodes with whole models
+        if :meth:`kernels` uses it. It is for models without private blocks.
         """
-        return None
-
-    def pair_gradient(self) -> PairGradient | None:
-        """Return the gradient of models that learn from pairs (:class:`PairwiseFeed`), or None."""
-        return None
-
-    def sequence_gradient(self) -> SequenceGradient | None:
-        """Return the gradient of models that learn from sequences (:class:`SequenceFeed`), or None."""
         return None
 
     def score_all_items(self, p: TensorMap) -> Callable[[Tensor], Tensor] | None:

@@ -17,9 +17,17 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.kernel_interface import AnalyticGradient, PairGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.native.jit import inline, kernel, noinline
-from gossiprec.numerics.flat_ops import axpy, dot, exp32, fill_range, logistic_gradient, scale_into
+from gossiprec.numerics.flat_ops import (
+    axpy,
+    copy_range,
+    dot,
+    exp32,
+    fill_range,
+    logistic_gradient,
+    scale_into,
+)
 
 
 @noinline
@@ -98,6 +106,31 @@ def _pull(scores, counted, share):
         scores[k] *= factor
 
 
+def two_tower_gradient(*, in_batch: bool) -> CompiledGradient:
+    """Return the gradient of a user's row against a list's items."""
+    return CompiledGradient(fill_two_tower, np.array([in_batch], np.int64))
+
+
+@kernel
+def fill_two_tower(core, items, slopes, item_slopes, batch, shape, room):
+    """Overwrite the slopes (:class:`CompiledGradient`); all places have the same scores."""
+    n, dim = items.shape
+    n_learnt, end = count_target_positions(batch.wanted)
+    scores = np.empty(end * n, np.float32)
+    for t in range(n if end else 0):
+        scores[t] = dot(core, 0, items[t], 0, dim)
+    for place in range(1, end):
+        copy_range(scores, place * n, scores, 0, n)
+    softmax_gradient(scores, n, batch.wanted, batch.others, shape[0] != 0, n_learnt, end)
+    for place in range(1, end):
+        axpy(scores, 0, scores, place * n, n, float32(1.0))
+    fill_range(slopes, 0, dim, float32(0.0))
+    for t in range(n):
+        pull = scores[t] if end else float32(0.0)
+        axpy(slopes, 0, items[t], 0, dim, pull)
+        scale_into(item_slopes[t], 0, core, 0, dim, pull)
+
+
 @inline
 def bpr_gradient(scores, liked, others, pulls):
     """Overwrite `pulls` with the derivatives, by scores z, of the mean BPR loss of pairs (i, j).
@@ -119,33 +152,34 @@ def bpr_gradient(scores, liked, others, pulls):
         pulls[j] += slope
 
 
-def mf_gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
+def mf_gradient(dim: int, *, summed: bool = False) -> CompiledGradient:
     """Return the gradient for rows of `dim` numbers."""
-    return AnalyticGradient(fill_mf, np.array([dim], np.int64), summed=summed)
+    return CompiledGradient(fill_mf, np.array([dim], np.int64), summed=summed)
 
 
 @kernel
-def fill_mf(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of `item_slopes` is used for logits."""
+def fill_mf(core, items, slopes, item_slopes, batch, shape, room):
+    """Overwrite the slopes (:class:`CompiledGradient`); the first row of `item_slopes` is used for logits."""
     dim, n = items.shape
     logits = item_slopes[0]
     fill_range(logits, 0, n, float32(0.0))
     for i in range(dim):
         axpy(logits, 0, items[i], 0, n, core[i])
-    logistic_gradient(logits, 0, samples, positives, 0, n)
+    logistic_gradient(logits, 0, batch.samples, batch.positives, 0, n)
     for i in range(dim - 1, -1, -1):
         slopes[i] = dot(logits, 0, items[i], 0, n)
         scale_into(item_slopes[i], 0, logits, 0, n, core[i])
 
 
-def mf_pair_gradient(*, summed: bool = False) -> PairGradient:
+def mf_pair_gradient(*, summed: bool = False) -> CompiledGradient:
     """Return the gradient of the mean over the pairs, or of their sum."""
-    return PairGradient(fill_mf_pairs, np.array([float(summed)]))
+    return CompiledGradient(fill_mf_pairs, np.array([float(summed)]), summed=summed)
 
 
 @kernel
-def fill_mf_pairs(core, items, slopes, item_slopes, liked, others, numbers):
-    """Overwrite the slopes (:class:`PairGradient`); `numbers` holds 1 for the sum over the pairs, 0 for their mean."""
+def fill_mf_pairs(core, items, slopes, item_slopes, batch, numbers, room):
+    """Overwrite the slopes (:class:`CompiledGradient`); `numbers` holds 1 for sums over the pairs, 0 for means."""
+    liked, others = batch
     n, dim = items.shape
     scores, pulls = np.empty(n, np.float32), np.empty(n, np.float32)
     for t in range(n):
@@ -159,20 +193,21 @@ def fill_mf_pairs(core, items, slopes, item_slopes, liked, others, numbers):
         scale_into(item_slopes[t], 0, core, 0, dim, pulls[t])
 
 
-def lightgcn_gradient(n_layers: int, first: int, l2: float) -> PairGradient:
+def lightgcn_gradient(n_layers: int, first: int, l2: float) -> CompiledGradient:
     """Return the gradient for means of layers `first` .. `n_layers`: its numbers are a, b, q, f, g and `l2`."""
     means = range(first, n_layers + 1)
     even, odd = (len([k for k in means if k % 2 == rest]) for rest in (0, 1))
     # For items, layer 0 is the row itself; the other even layers are c s, odd ones c u.
     own = 1 if first == 0 else 0
-    return PairGradient(
+    return CompiledGradient(
         fill_lightgcn, np.array([*(np.array([even, odd, own, odd, even - own]) / len(means)), l2])
     )
 
 
 @kernel
-def fill_lightgcn(core, items, slopes, item_slopes, liked, others, numbers):
-    """Overwrite the slopes (:class:`PairGradient`)."""
+def fill_lightgcn(core, items, slopes, item_slopes, batch, numbers, room):
+    """Overwrite the slopes (:class:`CompiledGradient`)."""
+    liked, others = batch
     n, dim = items.shape
     a, b, q = float32(numbers[0]), float32(numbers[1]), float32(numbers[2])
     times, taken = np.zeros(n, np.float32), np.zeros(n, np.float32)

@@ -304,6 +304,9 @@ class ModelKernels(ABC):
     ranks_open: ClassVar[bool] = False
     """Whether :meth:`rank` also serves victims that send their user row; if not, all their scores are ranked."""
 
+    scores: ClassVar[bool] = True
+    """Whether the kernels score; if not, torch does, and observers have no compiled form."""
+
     score_kept: ClassVar[Any]
     fit_user: ClassVar[Any]
     """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`; its stubs show the arguments."""
@@ -370,67 +373,34 @@ class ModelKernels(ABC):
         raise NotImplementedError(f"{type(self).__name__} does not predict probabilities")
 
 
-@dataclass(frozen=True, eq=False)
-class AnalyticGradient:
-    """The gradient of one user's cross-entropy over all samples, for models that score item by item.
+class LabelledBatch(NamedTuple):
+    """The samples of labelled items: items are columns.
 
     All samples of an item have the same score, so it is computed once per item, with the samples as weights.
 
     Attributes
     ----------
-    fill : kernel
-        ``fill(core, items, slopes, item_slopes, samples, positives, shape, room)``, compiled by
-        :mod:`gossiprec.native.jit`, overwrites `slopes` and `item_slopes` with the gradient:
-
-        - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
-          the model's blocks.
-        - items, item_slopes: float32, shape (item_width, n_items), C-contiguous: an item is a column.
-        - samples, positives: float32, shape (n_items,): each item's share of all samples, and the share of its
-          positive ones, or their numbers if the loss is summed; the loss is
-          ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
-        - room: float32 working memory with arbitrary contents.
-    shape : ndarray of int64
-        The model's sizes, for the kernel.
-    room : int
-        Number of values of working memory.
-    summed : bool
-        Whether the loss is the sum over the samples instead of their mean.
-    score_all_items : kernel or None
-        ``score_all_items(users, shared, tables, found, shape)``, compiled, fills `found`, shape (n_users, n_items),
-        with the logits of all items. Without it the executor that scores computes them.
+    samples, positives : ndarray of float32, shape (n_items,)
+        Each item's share of all samples, and the share of its positive ones, or their numbers if the loss is summed;
+        the loss is ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
     """
 
-    fill: Any
-    shape: I64
-    room: int = 0
-    summed: bool = False
-    score_all_items: Any = None
+    samples: F32
+    positives: F32
 
 
-@dataclass(frozen=True, eq=False)
-class PairGradient:
-    """The gradient of one user's loss over all pairs of an item and one of its negatives.
+class PairBatch(NamedTuple):
+    """The pairs of an item and one of its negatives: the rows of both, int32, shape (n_pairs,), at least one."""
 
-    Attributes
-    ----------
-    fill : kernel
-        ``fill(core, items, slopes, item_slopes, liked, others, numbers)``, compiled by :mod:`gossiprec.native.jit`,
-        overwrites `slopes` and `item_slopes` with the gradient:
-
-        - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
-          the model's blocks.
-        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: the items in any pair, each once.
-        - liked, others: int32, shape (n_pairs,), at least one: the rows of each pair's item and of its negative.
-    numbers : ndarray of float64
-        The model's constants, for the kernel.
-    """
-
-    fill: Any
-    numbers: F64
+    liked: I32
+    others: I32
 
 
 class SequenceBatch(NamedTuple):
-    """The samples of one sequence.
+    """The samples of one sequence, for the softmax cross-entropy of the positive at each place against others.
+
+    A place's state is compared with the rows of items by their dot products. The candidates are the positive, all
+    `others`, and, if the options say so, the positives of other places; each item counts once.
 
     Attributes
     ----------
@@ -450,59 +420,60 @@ class SequenceBatch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceGradient:
-    """The gradient of one sequence's mean softmax cross-entropy, of the positive at each place against others.
-
-    A place's state is compared with the rows of items by their dot products. The candidates are the positive, all
-    `others`, and, if the options say so, the positives of other places; each item counts once.
+class CompiledGradient:
+    """The gradient of a model's loss of one user's batch, for whole models and for clients without a model.
 
     Attributes
     ----------
     fill : kernel
-        ``fill(core, items, slopes, item_slopes, batch, shape)``, compiled by :mod:`gossiprec.native.jit`, overwrites
-        `slopes` and `item_slopes` with the gradient:
+        ``fill(core, items, slopes, item_slopes, batch, shape, room)``, compiled by :mod:`gossiprec.native.jit`,
+        overwrites `slopes` and `item_slopes` with the gradient:
 
         - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
           the model's blocks.
-        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: the touched items, each once.
-        - batch: :class:`SequenceBatch`.
-    read : kernel
-        ``read(core, items, history, shape, state)``, compiled in the same way, sets `state`, float32, shape
-        (item_width,), to the state after a history, int32, shape (length,), rows of `items`; -1 means none.
-    shape : ndarray of int64
-        The model's sizes and options, for the kernel.
+        - items, item_slopes: float32, C-contiguous, the items in use, each once: columns, shape (item_width, n_items),
+          for a :class:`LabelledBatch`; else rows, shape (n_items, item_width).
+        - batch: the class that belongs to the model's feed (:class:`LabelledBatch`, :class:`PairBatch` or
+          :class:`SequenceBatch`).
+        - room: float32 working memory with arbitrary contents.
+    shape : ndarray of int64 or float64
+        The model's sizes and numbers, for its kernels.
+    room : int
+        Number of values of working memory.
+    summed : bool
+        Whether the loss is the sum over the samples instead of their mean.
+    score_all_items : kernel or None
+        ``score_all_items(users, shared, tables, found, shape)``, compiled, fills `found`, shape (n_users, n_items),
+        with the logits of all items. Without it the executor that scores computes them.
+    read_state : kernel or None
+        ``read_state(core, items, history, shape, state)``, compiled, sets `state`, float32, shape (item_width,), to the
+        state after a history, int32, shape (length,), rows of `items`; -1 means none.
     """
 
     fill: Any
-    read: Any
-    shape: I64
+    shape: I64 | F64
+    room: int = 0
+    summed: bool = False
+    score_all_items: Any = None
+    read_state: Any = None
 
 
 def has_own_gradient(model: Any) -> bool:
-    """Return whether a model's gradient belongs to its own formula, not to a base class."""
-    return defined_by_same_class(model, "analytic_gradient", "score", "loss", "draws")
-
-
-def has_own_pair_gradient(model: Any) -> bool:
-    """Return whether a model's gradient of pairs belongs to its formula, including its encoding of rows."""
-    encodes = ("encode_client",) if hasattr(model, "encode_client") else ()
-    return defined_by_same_class(model, "pair_gradient", "score", "loss", "draws", *encodes)
-
-
-def has_own_sequence_gradient(model: Any) -> bool:
-    """Return whether a model's gradient of sequences belongs to its formula and its draws."""
-    return defined_by_same_class(model, "sequence_gradient", "states", "loss", "draws")
+    """Return whether the gradient of a model or its class belongs to its own formula, not to a base class's."""
+    formulas = ("score", "states", "loss", "draws", "encode_client")
+    return defined_by_same_class(model, "gradient", *(name for name in formulas if hasattr(model, name)))
 
 
 def has_compiled_states(model: Any) -> bool:
     """Return whether a model's compiled states belong to its formula of states."""
-    return defined_by_same_class(model, "sequence_gradient", "state_after")
+    return defined_by_same_class(model, "gradient", "state_after")
 
 
 def defined_by_same_class(thing: Any, written_out: str, *formulas: str) -> bool:
-    """Return whether the class that defines an analytic form, or a base of it, also defines its formulas."""
+    """Return whether the class that defines a compiled form of a thing or class, or a base, defines its formulas."""
+    own = thing if isinstance(thing, type) else type(thing)
     owner = {
-        name: next(k for k, kind in enumerate(type(thing).__mro__) if name in vars(kind))
+        name: next(k for k, kind in enumerate(own.__mro__) if name in vars(kind))
         for name in (written_out, *formulas)
     }
     return all(owner[written_out] <= owner[name] for name in formulas)

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model, ReductionOptions
-from gossiprec.models.base.kernel_interface import AnalyticGradient, ModelKernels
+from gossiprec.models.base.kernel_interface import CompiledGradient, ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal, uniform
 from gossiprec.models.feeds import PointwiseFeed
 
@@ -55,8 +55,8 @@ class GMF(Model):
 
         return GMFKernels
 
-    def analytic_gradient(self) -> AnalyticGradient:
-        """Return the analytic gradient of the loss."""
+    def gradient(self) -> CompiledGradient:
+        """Return the compiled gradient of the loss."""
         from gossiprec.models.gmf.kernels import gradient
 
         return gradient(self.options.dim, summed=self.options.summed)

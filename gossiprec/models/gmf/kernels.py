@@ -26,7 +26,7 @@ from gossiprec.models.base.item_records import (
     store_records,
     sync_records,
 )
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.native.jit import borrow, copy_floats, inline, kernel, length, noinline
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
 from gossiprec.numerics.flat_ops import axpy, dot, fill_range, logistic_gradient, scale_into, sum_range
@@ -427,14 +427,14 @@ def score_items(rows, row, user, offsets, items, sizes, out):
             out[s] = z
 
 
-def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
+def gradient(dim: int, *, summed: bool = False) -> CompiledGradient:
     """Return the gradient for rows of `dim` numbers."""
-    return AnalyticGradient(fill, np.array([dim], np.int64), summed=summed)
+    return CompiledGradient(fill, np.array([dim], np.int64), summed=summed)
 
 
 @kernel
-def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of `item_slopes` is used for logits.
+def fill(core, items, slopes, item_slopes, batch, shape, room):
+    """Overwrite the slopes (:class:`CompiledGradient`); the first row of `item_slopes` is used for logits.
 
     `core` is the user's row, the weight h, and the bias.
     """
@@ -443,7 +443,7 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     fill_range(logits, 0, n, core[2 * dim])
     for i in range(dim):
         axpy(logits, 0, items[i], 0, n, core[i] * core[dim + i])
-    logistic_gradient(logits, 0, samples, positives, 0, n)
+    logistic_gradient(logits, 0, batch.samples, batch.positives, 0, n)
     slopes[2 * dim] = sum_range(logits, 0, n)
     for i in range(dim - 1, -1, -1):
         along = dot(logits, 0, items[i], 0, n)

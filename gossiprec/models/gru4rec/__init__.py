@@ -16,7 +16,7 @@ from pydantic import Field
 
 from gossiprec.data.training_data import TrainingData
 from gossiprec.models import MODELS
-from gossiprec.models.base.kernel_interface import SequenceGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient, ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal, uniform
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropout_mask
 from gossiprec.models.feeds import SequenceFeed
@@ -67,10 +67,15 @@ class GRU4Rec(SequenceModel):
         """Return the dropout factors of the inputs."""
         return dropout_mask((*samples["previous"].shape, self.options.dim), self.options.dropout, draw)
 
-    def sequence_gradient(self) -> SequenceGradient | None:
-        """Return the gradient, or None if all items are candidates."""
-        if self.needs_all_items:
-            return None
+    @classmethod
+    def kernels(cls) -> type[ModelKernels]:
+        """Return the compiled form, which trains by the gradient."""
+        from gossiprec.models.base.gradient_kernels import GradientKernels
+
+        return GradientKernels
+
+    def gradient(self) -> CompiledGradient:
+        """Return the gradient by back-propagation through time."""
         from gossiprec.models.gru4rec.gradient import gradient
 
         return gradient(self.options.hidden, in_batch=self.options.in_batch)

@@ -20,21 +20,21 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.models.base.dot_product_gradients import count_target_positions, softmax_gradient
-from gossiprec.models.base.kernel_interface import SequenceGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.native.jit import NO_DENORMALS, inline, kernel, noinline, swap_float_mode
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import axpy, copy_range, multiply_range, sigmoid, tanh32
 from gossiprec.numerics.small_matmul import add_inner_products, add_product
 
 
-def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
+def gradient(hidden: int, *, in_batch: bool) -> CompiledGradient:
     """Return the gradient for `hidden` units."""
-    return SequenceGradient(fill, read_state, np.array([hidden, in_batch], np.int64))
+    return CompiledGradient(fill, np.array([hidden, in_batch], np.int64), read_state=read_state)
 
 
 @kernel
-def fill(core, items, slopes, item_slopes, batch, shape):
-    """Overwrite the slopes (:class:`SequenceGradient`); places after the last item to learn do not affect them.
+def fill(core, items, slopes, item_slopes, batch, shape, room):
+    """Overwrite the slopes (:class:`CompiledGradient`); places after the last item to learn do not affect them.
 
     A row of `gates` is r, z, n and U_n h + c_n at a place; of `pulls`, the derivatives of the loss by the sums in r
     and z, by U_n h + c_n, and by the sum in n.
@@ -74,7 +74,7 @@ def fill(core, items, slopes, item_slopes, batch, shape):
 
 @kernel
 def read_state(core, items, history, shape, state):
-    """Set the state after a history (:class:`SequenceGradient`)."""
+    """Set the state after a history (:class:`CompiledGradient`)."""
     mode = swap_float_mode(NO_DENORMALS)
     dim, width, n = items.shape[1], shape[0], len(history)
     inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)

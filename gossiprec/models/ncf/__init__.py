@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model, ReductionOptions
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient, ModelKernels
 from gossiprec.models.base.parameter_blocks import (
     BlockRole,
     ParameterBlock,
@@ -70,7 +70,14 @@ class NCF(Model):
     options: NCFOptions
     feed = PointwiseFeed
 
-    def analytic_gradient(self) -> AnalyticGradient | None:
+    @classmethod
+    def kernels(cls) -> type[ModelKernels]:
+        """Return the compiled form, which trains by the gradient."""
+        from gossiprec.models.base.gradient_kernels import GradientKernels
+
+        return GradientKernels
+
+    def gradient(self) -> CompiledGradient:
         """Return the gradient by back-propagation."""
         from gossiprec.models.ncf.gradient import gradient
 

@@ -1,4 +1,4 @@
-"""The gradient of NCF, layer by layer in blocks of items; the user's half of the first layer is computed once.
+"""The gradient of NCF and NeuMF, layer by layer in blocks of items; the user's half of the first is computed once.
 
 References
 ----------
@@ -10,16 +10,18 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.models.base.kernel_interface import AnalyticGradient
+from gossiprec.models.base.kernel_interface import CompiledGradient
 from gossiprec.native.jit import inline, kernel, noinline
 from gossiprec.native.tiles import Matrix
 from gossiprec.numerics.flat_ops import (
+    axpy,
     copy_range,
     dot,
     fill_range,
     logistic_gradient,
     relu_backward,
     relu_range,
+    scale_into,
     sum_range,
 )
 from gossiprec.numerics.small_matmul import add_inner_products, add_product, pad_to_tile
@@ -30,26 +32,32 @@ STRIDE = BLOCK + 16
 """Distance between rows; with a power of two, rows would compete for the same cache lines."""
 
 
-def gradient(widths: tuple[int, ...], *, summed: bool = False) -> AnalyticGradient:
-    """Return the gradient of a perceptron of these widths; the first is the width of both embeddings together."""
-    shape = np.array([widths[0] // 2, *widths[1:]], np.int64)
-    return AnalyticGradient(
-        fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]), summed, score_all_items
-    )
+def gradient(widths: tuple[int, ...], n_factors: int = 0, *, summed: bool = False) -> CompiledGradient:
+    """Return the gradient of a perceptron of these widths; the first is the width of both embeddings together.
+
+    With factors, their products with weights are added to the logit, as in NeuMF.
+    """
+    layers = np.array([widths[0] // 2, *widths[1:]], np.int64)
+    room = 2 * int(layers.sum()) * STRIDE + int(layers[1])
+    shape = np.array([n_factors, *layers], np.int64)
+    return CompiledGradient(fill, shape, room, summed, score_all_items)
 
 
 @kernel
-def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
-    """Overwrite the slopes (:class:`AnalyticGradient`); `shape` is d, the widths of hidden layers, and 1.
+def fill(core, items, slopes, item_slopes, batch, shape, room):
+    """Overwrite the slopes (:class:`CompiledGradient`).
 
-    `room` holds the values after each layer, one row per unit, beginning with the items' rows; then the derivatives
-    of the loss by these values; then the user's contribution to each unit of the first layer.
+    `shape` is the number of factors, d, the widths of hidden layers, and 1. `room` holds the values after each layer,
+    one row per unit, beginning with the items' rows; then the derivatives of the loss by these values; then the user's
+    contribution to each unit of the first layer.
     """
+    n_factors, shape = shape[0], shape[1:]
     dim, first, n_rows = shape[0], shape[1], shape.sum()
+    matrices = dim + n_factors
     values, pulls = room[: n_rows * STRIDE], room[n_rows * STRIDE : 2 * n_rows * STRIDE]
-    of_user = room[2 * n_rows * STRIDE :]
+    of_user, factor_weights = room[2 * n_rows * STRIDE :], len(core) - n_factors
     for o in range(first):
-        of_user[o] = dot(core, dim + 2 * dim * o, core, 0, dim)
+        of_user[o] = dot(core, matrices + 2 * dim * o, core, 0, dim)
     slopes[:] = float32(0.0)
     for begin in range(0, items.shape[1], BLOCK):
         n = min(BLOCK, items.shape[1] - begin)
@@ -57,25 +65,33 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
         for i in range(dim):
             copy_range(values, i * STRIDE, items[i], begin, n)
             fill_range(values, i * STRIDE + n, wide - n, float32(0.0))
-        logits, end = _forward(core, shape, values, of_user, wide)
+        logits, end = _forward(core, matrices, shape, values, of_user, wide)
         copy_range(pulls, logits, values, logits, n)
-        logistic_gradient(pulls, logits, samples, positives, begin, n)
+        for k in range(n_factors):
+            axpy(pulls, logits, items[dim + k], begin, n, core[dim + k] * core[factor_weights + k])
+        logistic_gradient(pulls, logits, batch.samples, batch.positives, begin, n)
+        for k in range(n_factors):
+            u, w = core[dim + k], core[factor_weights + k]
+            along = dot(pulls, logits, items[dim + k], begin, n)
+            slopes[dim + k] += w * along
+            slopes[factor_weights + k] += u * along
+            scale_into(item_slopes[dim + k], begin, pulls, logits, n, u * w)
         fill_range(pulls, logits + n, wide - n, float32(0.0))
         _backward(core, slopes, shape, values, pulls, logits, end, wide)
         for i in range(dim):
             copy_range(item_slopes[i], begin, pulls, i * STRIDE, n)
-    _add_of_user(core, slopes, dim, first)
+    _add_of_user(core, slopes, matrices, dim, first)
 
 
 @noinline
-def _forward(core, shape, values, of_user, wide):
+def _forward(core, matrices, shape, values, of_user, wide):
     """Compute all layers; return the positions of the logits and of the end of the weights."""
     dim, first = shape[0], shape[1]
-    at, offsets = dim * STRIDE, dim + 2 * dim * first
+    at, offsets = dim * STRIDE, matrices + 2 * dim * first
     for o in range(first):
         fill_range(values, at + o * STRIDE, wide, core[offsets + o] + of_user[o])
     add_product(
-        Matrix(values, at, STRIDE, 1), Matrix(core, 2 * dim, 2 * dim, 1), Matrix(values, 0, STRIDE, 1),
+        Matrix(values, at, STRIDE, 1), Matrix(core, matrices + dim, 2 * dim, 1), Matrix(values, 0, STRIDE, 1),
         first, dim, wide,
     )  # fmt: skip
     for o in range(first):
@@ -103,10 +119,11 @@ def _upper_layers(core, shape, values, at, weights, wide):
 
 @kernel
 def score_all_items(users, shared, tables, found, shape):
-    """Fill `found`, shape (n_users, n_items), with the logits (:attr:`AnalyticGradient.score_all_items`).
+    """Fill `found`, shape (n_users, n_items), with the logits (:attr:`CompiledGradient.score_all_items`).
 
     The items' half of the first layer is the same for all users and computed once.
     """
+    n_factors, shape = shape[0], shape[1:]
     dim, first, n_items = shape[0], shape[1], len(tables)
     wide = pad_to_tile(n_items)
     columns, of_items = np.zeros(dim * wide, np.float32), np.empty(first * wide, np.float32)
@@ -132,6 +149,10 @@ def score_all_items(users, shared, tables, found, shape):
                 _add_user(values, o * STRIDE, of_items, o * wide + begin, n, of_user)
             at, _ = _upper_layers(shared, shape, values, 0, (2 * dim + 1) * first, n)
             copy_range(found[u], begin, values, at, min(n, n_items - begin))
+        for k in range(n_factors):
+            factor = users[u, dim + k] * shared[len(shared) - n_factors + k]
+            for j in range(n_items):
+                found[u, j] += factor * tables[j, dim + k]
 
 
 @inline
@@ -169,11 +190,11 @@ def _backward(core, slopes, shape, values, pulls, at, weights, wide):
 
 
 @noinline
-def _add_of_user(core, slopes, dim, first):
+def _add_of_user(core, slopes, matrices, dim, first):
     """Set the slopes of the user's row, and of the user's half of the first layer."""
-    offsets = dim + 2 * dim * first
+    offsets = matrices + 2 * dim * first
     for o in range(first):
-        line = dim + 2 * dim * o
+        line = matrices + 2 * dim * o
         for i in range(dim):
             slopes[line + i] = slopes[offsets + o] * core[i]
             slopes[i] += slopes[offsets + o] * core[line + i]

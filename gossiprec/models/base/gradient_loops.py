@@ -1,0 +1,338 @@
+"""The loops of :mod:`gossiprec.models.base.gradient_kernels`: local updates by a model's compiled gradient.
+
+Batches of labelled items use the loop of :mod:`gossiprec.models.base.template_kernels`, with another gradient. A list
+is one batch in every epoch, so its items are loaded once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.base.arrays import F32, I32, I64
+from gossiprec.models.base import template_kernels
+from gossiprec.models.base.item_records import NodeRow
+from gossiprec.models.base.kernel_interface import LabelledBatch, SequenceBatch
+from gossiprec.models.base.task_kernels import specialise_tasks
+from gossiprec.models.base.template_kernels import merge_task, row_places
+from gossiprec.native.jit import borrow, inline, length, noinline, specialise
+from gossiprec.numerics.flat_ops import axpy, copy_range
+from gossiprec.numerics.lazy_adam import adam_step, advance_rows, fill_tables, new_tables, step_range
+
+VALUES, FIRST, SECOND, SLOPES, START = range(5)
+"""Rows of the working arrays: numbers, Adam's two moments, the gradient, and the numbers before the local update."""
+
+
+def fill(core, items, slopes, item_slopes, batch, shape, room):
+    """Stand in for a model's :attr:`gossiprec.models.base.kernel_interface.CompiledGradient.fill`."""
+    raise NotImplementedError
+
+
+class BatchInputs(NamedTuple):
+    """The further inputs of batches of labelled items.
+
+    Attributes
+    ----------
+    room, shape
+        Of the gradient.
+    penalty : ndarray of float32, shape (n_nodes,)
+    starts : ndarray of float32
+        As in :class:`gossiprec.models.base.template_kernels.FormulaInputs`.
+    tile : ndarray of float32, shape (2 * item_width * most,)
+        Room for a batch's items as columns, and for their slopes.
+    weights : ndarray of float32, shape (2, most)
+        Room for the weights of a batch's items.
+    """
+
+    room: F32
+    shape: Any
+    penalty: F32
+    starts: F32
+    tile: F32
+    weights: F32
+
+
+def fill_gradients(batch, touched, space, rule, sizes, options):
+    """Fill the gradients of the batch's records and of the core."""
+    n, item_dim, records = len(touched), length(sizes.item_dims), space.records
+    core, span = space.core, length(sizes.dims) + sizes.n_shared
+    samples, positives, size = options.weights[0, :n], options.weights[1, :n], item_dim * n
+    items = options.tile[:size].reshape((item_dim, n))
+    item_slopes = options.tile[size : 2 * size].reshape((item_dim, n))
+    count, liked = space.chance, space.slope
+    for c in touched:
+        count[c] = liked[c] = float32(0.0)
+    scale = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
+    for s in batch:
+        c = space.record_of[space.items[s]]
+        count[c] += scale
+        if s % (1 + rule.negatives) == 0:
+            liked[c] += scale
+    for t in range(n):
+        c = touched[t]
+        samples[t], positives[t] = count[c], liked[c]
+        for k in range(item_dim):
+            items[k, t] = records[4 * c * item_dim + k]
+    fill(
+        core[:span], items, core[3 * span : 4 * span], item_slopes, LabelledBatch(samples, positives),
+        options.shape, options.room,
+    )  # fmt: skip
+    for t in range(n):
+        at = (4 * touched[t] + 3) * item_dim
+        for k in range(item_dim):
+            records[at + k] = item_slopes[k, t]
+
+
+@functools.cache
+def specialise_batches(gradient: Any) -> Any:
+    """Return the loop over tasks for a gradient of labelled items."""
+    filled = specialise(fill_gradients, noinline, fill=gradient)
+    epoch = specialise(template_kernels.run_epoch, borrow, fill_gradients=filled)
+    train = specialise(template_kernels.train_task, borrow, run_epoch=epoch)
+    return specialise_tasks(template_kernels.new_workspace, train, merge_task)
+
+
+class DrawnSequences(NamedTuple):
+    """The lists of some local updates.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        The beginning of each list's places.
+    previous, wanted : ndarray of int32, shape (offsets[-1],)
+        The item before each place, and the item at the place; -1 if there is none.
+    other_offsets, other_rows : ndarray of int64, shapes (n + 1,) and (n,)
+        The beginning of each list's negatives, and the number of equal rows into which they are divided.
+    others : ndarray of int32, shape (other_offsets[-1],)
+    keep_offsets : ndarray of int64, shape (n + 1,)
+    keep : ndarray of float32, shape (keep_offsets[-1], item_width)
+        The model's draws for each place: list after list, step after step.
+    """
+
+    offsets: I64
+    previous: I32
+    wanted: I32
+    other_offsets: I64
+    other_rows: I64
+    others: I32
+    keep_offsets: I64
+    keep: F32
+
+    @classmethod
+    def of(cls, drawn: Sequence[Any], keep: Sequence[F32], width: int) -> DrawnSequences:
+        """Return the samples of a feed of lists as one set of arrays, given the draws of every step."""
+        none = np.zeros(0, np.int32)
+        wanted = [samples["items"].ravel() for samples in drawn]
+        others = [samples["negatives"].ravel() for samples in drawn]
+        before = [samples["previous"].ravel() for samples in drawn if "previous" in samples]
+        offsets, other_offsets = (np.cumsum([0, *map(len, parts)]) for parts in (wanted, others))
+        all_wanted, rows = (
+            np.concatenate([none, *wanted]),
+            np.concatenate([np.zeros((0, width), np.float32), *keep]),
+        )
+        return cls(
+            offsets,
+            np.concatenate(before) if before else np.full(len(all_wanted), -1, np.int32),
+            all_wanted,
+            other_offsets,
+            np.array([_rows(samples["negatives"]) for samples in drawn], np.int64),
+            np.concatenate([none, *others]),
+            offsets * (len(rows) // max(len(all_wanted), 1)),
+            rows,
+        )
+
+
+def _rows(negatives: I32) -> int:
+    return negatives.shape[1] if negatives.ndim == 3 else 1
+
+
+class SequenceInputs(NamedTuple):
+    """The further inputs of lists.
+
+    Attributes
+    ----------
+    tasks : ndarray of int64, shape (n,)
+        The tasks that have lists, in the order in which they run.
+    at : ndarray of int64, shape (1,)
+        The number of the next one.
+    lists : DrawnSequences
+    everything : bool
+        Whether all items are candidates.
+    all_items : ndarray of int32, shape (1, n_items or 0)
+    room, shape
+        Of the gradient.
+    penalty : ndarray of float32, shape (n_nodes,)
+    """
+
+    tasks: I64
+    at: I64
+    lists: DrawnSequences
+    everything: bool
+    all_items: I32
+    room: F32
+    shape: Any
+    penalty: F32
+
+
+class ListWorkspace(NamedTuple):
+    """The working arrays of a thread: rows of the core, and the number of each item among those of a list."""
+
+    cores: F32
+    number: I32
+    moments: F32
+
+
+@inline
+def new_list_workspace(most, versions, rule, sizes):
+    """Return the working arrays."""
+    span = length(sizes.dims) + sizes.n_shared
+    return ListWorkspace(
+        np.empty((4, span), float32), np.full(sizes.n_items, -1, np.int32),
+        np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+    )  # fmt: skip
+
+
+@noinline
+def number_items(columns, number):
+    """Return all items in some columns, ascending, and set the columns to places there; -1 means none.
+
+    `number` is -1 before and after.
+    """
+    n, most = 0, 0
+    for column in columns:
+        most += len(column)
+    touched = np.empty(most, np.int32)
+    for column in columns:
+        for item in column:
+            if item >= 0 and number[item] < 0:
+                number[item] = 0
+                touched[n] = item
+                n += 1
+    found = np.sort(touched[:n])
+    for t in range(n):
+        number[found[t]] = t
+    for column in columns:
+        for k in range(len(column)):
+            column[k] = number[column[k]] if column[k] >= 0 else -1
+    for t in range(n):
+        number[found[t]] = -1
+    return found
+
+
+@noinline
+def exchange_items(tile, row, begin, items, dim, adam, store):
+    """Copy the rows of items, with moments, to the tile; back if `store`."""
+    for t in range(len(items)):
+        low = begin + np.int64(items[t]) * dim
+        for part, whole in ((VALUES, row.theta), (FIRST, row.first), (SECOND, row.second)):
+            if part != VALUES and not adam:
+                continue
+            if store:
+                copy_range(whole, low, tile[part], t * dim, dim)
+            else:
+                copy_range(tile[part], t * dim, whole, low, dim)
+
+
+@noinline
+def exchange_list_core(cores, row, places, dim, adam, store):
+    """Copy the user's row and the shared weights, with moments, to the core; back if `store`."""
+    n_shared = cores.shape[1] - dim
+    for part, whole in ((VALUES, row.theta), (FIRST, row.first), (SECOND, row.second)):
+        if part != VALUES and not adam:
+            continue
+        if store:
+            copy_range(whole, places.user, cores[part], 0, dim)
+            copy_range(whole, places.shared, cores[part], dim, n_shared)
+        else:
+            copy_range(cores[part], 0, whole, places.user, dim)
+            copy_range(cores[part], dim, whole, places.shared, n_shared)
+
+
+@noinline
+def step_parts(parts, step, rule):
+    """Take optimizer step number `step` (from 1) of all numbers, along their gradients."""
+    if rule.adam:
+        adam = adam_step(step, rule.rate, rule.beta1, rule.beta2, rule.epsilon)
+        step_range(parts[VALUES], parts[FIRST], parts[SECOND], parts[SLOPES], adam)
+    else:
+        axpy(parts[VALUES], 0, parts[SLOPES], 0, parts.shape[1], float32(-rule.rate))
+
+
+@noinline
+def move_untouched(row, begin, end, done, rule):
+    """Move the item table by the steps of a local update without gradient; touched rows are overwritten later."""
+    tables = new_tables(rule.epochs)
+    fill_tables(tables, done, rule.epochs, rule.rate, rule.beta1, rule.beta2)
+    advance_rows(
+        row.theta[begin:end],
+        row.first[begin:end],
+        row.second[begin:end],
+        tables,
+        0,
+        rule.epochs,
+        float32(rule.epsilon),
+    )
+
+
+@noinline
+def draw_back(tile, drawn, dim, pull):
+    """Add ``pull * (theta - start)`` to the gradients of some items of the tile."""
+    for t in drawn:
+        axpy(tile[SLOPES], t * dim, tile[VALUES], t * dim, dim, pull)
+        axpy(tile[SLOPES], t * dim, tile[START], t * dim, dim, -pull)
+
+
+def train_list(index, columns, versions, samples, rule, sizes, options, space):
+    """Run the local update of a list: one step for each epoch."""
+    i, dim, item_dim = columns.node[index], length(sizes.dims), length(sizes.item_dims)
+    lists, k = options.lists, options.at[0]
+    while options.tasks[k] != index:
+        k += 1
+    options.at[0] = k + 1
+    n_places = lists.offsets[k + 1] - lists.offsets[k]
+    if n_places == 0:
+        return
+    previous = lists.previous[lists.offsets[k] : lists.offsets[k + 1]].copy()
+    wanted = lists.wanted[lists.offsets[k] : lists.offsets[k + 1]].copy()
+    flat = lists.others[lists.other_offsets[k] : lists.other_offsets[k + 1]].copy()
+    others, touched = options.all_items, options.all_items[0]
+    if options.everything:
+        drawn = number_items((previous.copy(), wanted.copy(), flat), space.number)
+    else:
+        touched = number_items((previous, wanted, flat), space.number)
+        others = flat.reshape((lists.other_rows[k], len(flat) // lists.other_rows[k]))
+        drawn = np.arange(len(touched)).astype(np.int32)
+    theta, places = versions.rows[columns.target[index]], row_places(i, sizes)
+    row = NodeRow(theta, space.moments, space.moments)
+    if rule.adam:
+        row = NodeRow(theta, versions.first[i], versions.second[i])
+    n, pull = len(touched), float32(2.0) * options.penalty[i]
+    tile = np.empty((5, n * item_dim), float32)
+    exchange_list_core(space.cores, row, places, dim, rule.adam, False)
+    exchange_items(tile, row, places.items, touched, item_dim, rule.adam, False)
+    if rule.adam and not options.everything:
+        move_untouched(row, places.items, places.shared, versions.steps[i], rule)
+    copy_range(tile[START], 0, tile[VALUES], 0, n * item_dim)
+    items, item_slopes = tile[VALUES].reshape((n, item_dim)), tile[SLOPES].reshape((n, item_dim))
+    n_kept = (lists.keep_offsets[k + 1] - lists.keep_offsets[k]) // rule.epochs
+    for step in range(rule.epochs):
+        low = lists.keep_offsets[k] + step * n_kept
+        batch = SequenceBatch(previous, wanted, others, lists.keep[low : low + n_kept])
+        fill(space.cores[VALUES], items, space.cores[SLOPES], item_slopes, batch, options.shape, options.room)
+        if pull > float32(0.0):
+            draw_back(tile, drawn, item_dim, pull)
+        versions.steps[i] += 1
+        step_parts(space.cores, versions.steps[i], rule)
+        step_parts(tile, versions.steps[i], rule)
+    exchange_items(tile, row, places.items, touched, item_dim, rule.adam, True)
+    exchange_list_core(space.cores, row, places, dim, rule.adam, True)
+
+
+@functools.cache
+def specialise_sequences(gradient: Any) -> Any:
+    """Return the loop over tasks for a gradient of lists."""
+    return specialise_tasks(new_list_workspace, specialise(train_list, noinline, fill=gradient), merge_task)
