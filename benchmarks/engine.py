@@ -3,6 +3,7 @@
 One process, MovieLens-100k shape, the main job (all nodes as single observers, three coalitions, log), shortened::
 
     python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2] [--network full] [--processor]
+                                [--kernels COMMIT]
 
 prints one JSON line. The three are measured in turn, several times; medians.
 
@@ -16,6 +17,10 @@ prints one JSON line. The three are measured in turn, several times; medians.
 - ``speedup`` = emulator / naive; ``fraction_of_bound`` = emulator / kernel; ``engine_share``: part of the emulator's
   wall time in SimPy, planning and bookkeeping.
 
+With ``--kernels COMMIT`` only the last three are measured, also with the code of another commit (or of the folder of a
+checkout) on the same work, in turn; ``kernel_ratio``, ``waves_ratio`` and ``training_ratio`` are the present code's
+rate over the other's, in the same round.
+
 With ``--processor`` and one thread all times are processor time, for a machine that is busy with other work.
 
 With ``--network full`` the emulator runs with lognormal latencies, bandwidth shared at both ends, loss, and nodes that
@@ -28,15 +33,22 @@ go offline and return (a fifth is offline at any time); the plain network is mea
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from common import emit, median, rate, say
+from trees import checkout
 
 from gossiprec import simulate
 from gossiprec.compute.executors import ExecutorContext
@@ -145,6 +157,57 @@ def _beside_plain(found: dict[str, list[float]]) -> dict[str, float]:
     }
 
 
+class Kernels:
+    """The kernels of a run, on the work of the whole run."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.prepared = prepare(scenario)
+        ticks = self.prepared.schedule.ticks  # type: ignore[attr-defined]  # a run on one machine holds them all
+        self.plans = [self.prepared.planner.plan(tick.segment) for tick in ticks]
+        self.prepared.executor.work.arena.grow(self.prepared.planner.capacity)
+        bare(self.prepared, self.plans, training_only=False)
+
+    def rates(self) -> dict[str, float]:
+        """Return local epochs per second of each way of running the kernels."""
+        ways: dict[str, Callable[[], int]] = {
+            "kernel": lambda: bare(self.prepared, self.plans, training_only=False),
+            "waves": lambda: in_waves(self.prepared, self.plans),
+            "training": lambda: bare(self.prepared, self.plans, training_only=True),
+        }
+        return {name: rate(work) for name, work in ways.items()}
+
+
+def serve(kernels: Kernels) -> None:
+    """Measure once for each line of the standard input; print the rates as a line."""
+    print(flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(kernels.rates()), flush=True)
+
+
+def compare(scenario: Scenario, other: str, rounds: int) -> dict[str, float]:
+    """Return the rates of the present kernels, and their ratios to those of a commit or checkout."""
+    found: dict[str, list[float]] = defaultdict(list)
+    with contextlib.nullcontext(Path(other)) if Path(other).is_dir() else checkout(other) as tree:
+        words = [sys.executable, __file__, "--serve", *sys.argv[1:]]
+        environment = {**os.environ, "PYTHONPATH": str(tree.resolve())}
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
+        ) as old:
+            assert old.stdin is not None
+            assert old.stdout is not None
+            old.stdout.readline()
+            kernels = Kernels(scenario)
+            for number in range(rounds):
+                say(f"round {number + 1} of {rounds}")
+                new = kernels.rates()
+                print(file=old.stdin, flush=True)
+                for name, speed in json.loads(old.stdout.readline()).items():
+                    found[f"{name}_per_s"].append(new[name])
+                    found[f"{name}_ratio"].append(new[name] / speed)
+            old.stdin.close()
+    return {name: median(several) for name, several in found.items()}
+
+
 def main() -> None:
     """Measure and print the line."""
     parser = argparse.ArgumentParser()
@@ -153,6 +216,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--network", choices=["plain", "full"], default="plain")
     parser.add_argument("--processor", action="store_true")
+    parser.add_argument("--kernels", metavar="COMMIT")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.processor:
         time.perf_counter = time.process_time
@@ -165,17 +230,20 @@ def main() -> None:
     plain = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", settings)
     full = options.network == "full"
     scenario = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", [*settings, *FULL]) if full else plain
+    if options.serve:
+        serve(Kernels(scenario))
+        return
     say("compiling")
-    prepared = prepare(scenario)
-    ticks = prepared.schedule.ticks  # type: ignore[attr-defined]  # a run on one machine holds them all
-    plans = [prepared.planner.plan(tick.segment) for tick in ticks]
-    prepared.executor.work.arena.grow(prepared.planner.capacity)
-    bare(prepared, plans, training_only=False)
+    if options.kernels:
+        ratios = compare(scenario, options.kernels, options.rounds)
+        emit(**ratios, other=options.kernels, wakes=options.wakes, threads=options.threads)
+        return
+    kernels = Kernels(scenario)
     found: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}")
-            found["naive"].append(rate(lambda: naive(prepared.executor.work, range(0, 943, 2))))
+            found["naive"].append(rate(lambda: naive(kernels.prepared.executor.work, range(0, 943, 2))))
             emulator, share, seconds = emulate(scenario, Path(folder))
             found["emulator"].append(emulator)
             found["share"].append(share)
@@ -184,9 +252,8 @@ def main() -> None:
                 _, share, seconds = emulate(plain, Path(folder))
                 found["plain_share"].append(share)
                 found["plain_seconds"].append(seconds)
-            found["kernel"].append(rate(lambda: bare(prepared, plans, training_only=False)))
-            found["waves"].append(rate(lambda: in_waves(prepared, plans)))
-            found["training"].append(rate(lambda: bare(prepared, plans, training_only=True)))
+            for way, speed in kernels.rates().items():
+                found[way].append(speed)
     emit(
         naive_per_s=median(found["naive"]),
         emulator_per_s=median(found["emulator"]),

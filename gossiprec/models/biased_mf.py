@@ -13,7 +13,7 @@ from pydantic import Field
 
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model, ReductionOptions
-from gossiprec.models.base.kernel_interface import ModelKernels
+from gossiprec.models.base.kernel_interface import CompiledGradient, ModelKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, TensorMap, normal
 from gossiprec.models.feeds import PointwiseFeed
 
@@ -48,7 +48,13 @@ class BiasedMF(Model):
         """Return the compiled form."""
         from gossiprec.models.base.kernel_template import template_kernels
 
-        return template_kernels(score, add_gradient)
+        return template_kernels(score, add_gradient, affine=True)
+
+    def gradient(self) -> CompiledGradient:
+        """Return the gradient of a batch."""
+        from gossiprec.models.base.item_gradients import affine_gradient
+
+        return affine_gradient(score, add_gradient, self)
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``[factors | bias]`` of users and of items, and the common offset."""

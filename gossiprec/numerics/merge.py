@@ -6,7 +6,7 @@ random when written. x86 processors since 2012 and all 64-bit ARM ones convert m
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32, uint64
@@ -26,8 +26,8 @@ class Merge(NamedTuple):
     weights ``keep[first:last]``.
     """
 
-    source: int
-    target: int
+    source: Any
+    target: Any
     begin: int
     end: int
     row: I32
@@ -43,16 +43,17 @@ def mix(own, received, keep):
 
 
 @borrow
-def merge_into(rows, merge):
-    """Merge versions, all numbers of a block before the next block."""
+def merge_into(rows, width, merge):
+    """Merge versions, all numbers of a block before the next block; `rows` is flat with `width` numbers per row."""
     source, target, begin, end, merge_row, merge_keep, first, last = merge
     for low in range(begin, end, BLOCK):
-        high = min(low + BLOCK, end)
-        out = rows[target, low:high]
+        count, at = min(BLOCK, end - low), target * width + low
+        out = rows[at : at + count]
         if target != source:
-            copy_floats(rows, target * rows.shape[1] + low, rows, source * rows.shape[1] + low, high - low)
+            copy_floats(rows, at, rows, source * width + low, count)
         for entry in range(first, last):
-            received = rows[merge_row[entry], low:high]
+            place = np.int64(merge_row[entry]) * width + low
+            received = rows[place : place + count]
             keep = merge_keep[entry]
             if keep == np.float32(1.0) and merge_row[entry] == target:
                 continue  # merged before, as a message that lacks numbers
@@ -109,9 +110,9 @@ def narrow_row(rows, low, column, wide, at, count, key):
 
 @borrow
 def merge_rounded(rows, width, merge, key, block):
-    """Merge versions as :func:`gossiprec.numerics.merge.merge_into`; numbers are rounded once, by `key`.
+    """Merge versions as :func:`merge_into`; numbers are rounded once, by `key`.
 
-    `rows` is flat with `width` numbers per row; sums are made in `block`, of BLOCK float32.
+    Sums are made in `block`, of BLOCK float32.
     """
     source, target, begin, end, merge_row, merge_keep, first, last = merge
     if source == target and first == last:

@@ -148,9 +148,13 @@ def executors_agree_on_performance(run: Mapping[str, Any]) -> None:
 
 def kernels_compute_or_refuse(run: Mapping[str, Any]) -> None:
     """Have kernels that run, and that train like plain torch unless missing_feature() names what they cannot do."""
-    if MODELS[run["model"]["name"]].kernels() is None:
+    kernels = MODELS[run["model"]["name"]].kernels()
+    if kernels is None:
         return
-    missing = [_lacks(prepare(load_scenario(dict(run))), "fused")]
+    prepared = prepare(load_scenario(dict(run)))
+    if kernels.missing_part(prepared.executor.work.model) is not None:  # no kernels with these options
+        return
+    missing = [_lacks(prepared, "fused")]
     for about, sections in VARIANTS.items():
         training = {**run["training"], **sections.get("training", {})}
         varied = {**run, **sections, "training": training}

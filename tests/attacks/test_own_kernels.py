@@ -12,7 +12,7 @@ from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
 from gossiprec.models.base.kernel_interface import ModelKernels
 from gossiprec.models.base.parameter_blocks import normal
 from gossiprec.models.feeds import PointwiseFeed
-from gossiprec.native.jit import inline, noinline
+from gossiprec.native.jit import inline, length, noinline
 from gossiprec.numerics.relevance import RELEVANCE
 from gossiprec.testing import temporarily_registered
 from tests.attacks.glimpses import Receptions, make_world, show, started
@@ -65,8 +65,8 @@ class Gap(Toy):
 
 
 @inline
-def score_by_product(vector, user, user_at, shared, shared_at, queries, dim, scores):
-    queries = queries.items
+def score_by_product(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
+    queries, dim = queries.items, length(sizes.dims)
     for j in range(len(queries)):
         total = float32(0.0)
         for k in range(dim):
@@ -75,8 +75,8 @@ def score_by_product(vector, user, user_at, shared, shared_at, queries, dim, sco
 
 
 @inline
-def score_by_gap(vector, user, user_at, shared, shared_at, queries, dim, scores):
-    queries = queries.items
+def score_by_gap(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
+    queries, dim = queries.items, length(sizes.dims)
     for j in range(len(queries)):
         total = float32(0.0)
         for k in range(dim):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from gossiprec.adversaries.attacks.cda import CDA, CDAOptions
 from gossiprec.adversaries.attacks.fictive_users import FictiveUsers
-from gossiprec.models.gmf.kernel_bindings import GMFKernels
-from gossiprec.models.gmf.observer_kernels import CLASSES, build_column_table
+from gossiprec.models.base.kernel_template import TemplateKernels
+from gossiprec.models.base.template_observers import CLASSES, build_column_table
 from gossiprec.native.jit import kernel
 from tests.attacks.glimpses import make_world
 
@@ -32,7 +32,8 @@ def test_items_are_columns_and_the_best_of_an_average_come_first(n_items, seed, 
     users, weights = draw.normal(size=(5, DIM)).astype(np.float32), draw.normal(size=DIM).astype(np.float32)
     table, place = np.full((DIM, n_items), 7.0, np.float32), np.full(n_items, -1)
 
-    filled(np.append(np.zeros(3, np.float32), theta), 3, DIM, users, weights, table, place)
+    mean = (users * weights).sum(0)
+    filled(np.append(np.zeros(3, np.float32), theta), 3, mean, table, place)
 
     assert sorted(place.tolist()) == list(range(n_items))
     np.testing.assert_array_equal(table[:, place], theta.T)
@@ -45,7 +46,7 @@ def test_items_are_columns_and_the_best_of_an_average_come_first(n_items, seed, 
 @pytest.mark.parametrize("hidden", [(), (2,)], ids=["all-share", "one-keeps"])
 def test_what_a_run_does_not_need_is_not_compiled(monkeypatch, hidden):
     called = []
-    monkeypatch.setattr(GMFKernels, "rank", lambda *_: called.append("rank"))
+    monkeypatch.setattr(TemplateKernels, "rank", lambda *_: called.append("rank"))
     monkeypatch.setattr(FictiveUsers, "_fit_compiled", lambda *_: called.append("fit"))
     options = CDAOptions(who="coalition", members=(0,), reference_items=5, community_size=1)
     CDA(options, make_world(form="compiled", hidden=hidden)).warm_up()

@@ -16,9 +16,9 @@ from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.federated import RECOMMENDERS
 from gossiprec.models import MODELS as MODEL_KINDS
 from gossiprec.models.base.kernel_interface import ScoreQuery
+from gossiprec.models.base.kernel_template import TemplateKernels
 from gossiprec.models.base.parameter_blocks import BlockRole, ParameterBlock, normal
 from gossiprec.models.feeds.base import PredrawnSamples
-from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.tiny_runs import registered_as
 from tests.emulation.ended_early import ended_early, often, outcome
@@ -140,7 +140,7 @@ def test_nothing_is_warmed_up_for_models_that_nobody_trains(monkeypatch):
     def trained(kernels, program, tasks, update):
         raise AssertionError("this is compiled for nothing")
 
-    monkeypatch.setattr(GMFKernels, "merge_and_train", trained)
+    monkeypatch.setattr(TemplateKernels, "merge_and_train", trained)
     run = carried_out(star(training={**SGD, "batch_size": "full"}, executor={"name": "fused"}))
 
     assert run.executor.executor_class.name == "fused"

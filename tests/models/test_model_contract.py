@@ -17,13 +17,14 @@ from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock
 from gossiprec.models.base.parameter_blocks import normal, zeros
 from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.models.gmf import GMF
-from gossiprec.models.gmf.kernel_bindings import GMFKernels
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_model
 from gossiprec.testing import models as model_checks
 from gossiprec.testing.blinding import reachable
 from gossiprec.testing.tiny_runs import FEDERATED, run_to_end, temporarily_registered, tiny_scenario
 from tests.slow import slow_except_first
+
+GMFKernels = GMF.kernels()
 
 OPTIONS = {
     "bert4rec": [

@@ -103,8 +103,9 @@ class CoalitionObservers(Stateful):
         assert kernels is not None
         weights = kernels.query_weights(targets.items, targets.context)
         return AdversaryQueries(
-            targets.offsets, targets.items, targets.context, targets.n_targets, weights, *self._codes
-        )
+            targets.offsets, targets.items, targets.context, targets.n_targets, weights, *self._codes,
+            kernels.room_size,
+        )  # fmt: skip
 
     def allocate(self, deliveries: KnownDeliveries) -> None:
         """Allocate the memory: a row per momentum, pool and victim."""

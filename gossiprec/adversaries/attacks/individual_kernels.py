@@ -84,11 +84,11 @@ class ObserverMemory(NamedTuple):
     momenta: F32
 
 
-def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
     """Stand in for the model's: fill `scores` of the queries on a kept vector ``[user | items | shared]``.
 
     The user row begins at ``user[user_at]``, the shared weights at ``shared[shared_at]``: arguments of their own, so
-    that the compiler knows constants. `queries` is a KeptQueries. `scores` has room for `dim` more numbers.
+    that the compiler knows constants. `queries` is a KeptQueries; `recipe` is that of :func:`fit_user`.
     """
     raise NotImplementedError
 
@@ -194,6 +194,7 @@ class ObserverRoom(NamedTuple):
 
     tasks: I64
     scores: F32
+    room: F32
     scratch: F32
     fresh: F32
     wide: F32
@@ -213,7 +214,9 @@ def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
             continue
         mine = kept.kept_items[kept.kept_offsets[a] : kept.kept_offsets[a + 1]]
         low, high = queries.offsets[a], queries.offsets[a + 1]
-        query = KeptQueries(queries.items[low:high], queries.contexts[low:high], queries.weights[low:high])
+        query = KeptQueries(
+            queries.items[low:high], queries.contexts[low:high], queries.weights[low:high], room.room
+        )
         n, count, tail = queries.n_targets[a], high - low, dim + len(mine) * length(sizes.item_dims)
         size, my_user = tail + sizes.n_shared, 0 if n_users == 1 else columns.node[task] * dim
         if fictive.own:
@@ -241,11 +244,13 @@ def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
                     vector = room.wide[:size]
                     place += 1
                 if not hidden:
-                    score_kept_rows(vector, vector, zero, vector, tail, query, width, scores)
+                    score_kept_rows(vector, vector, zero, vector, tail, query, recipe, sizes, scores)
                 elif fictive.own:
-                    score_kept_rows(vector, own, zero, own, width, query, width, scores)
+                    score_kept_rows(vector, own, zero, own, width, query, recipe, sizes, scores)
                 else:
-                    score_kept_rows(vector, fictive.users[a], zero, vector, tail, query, width, scores)
+                    score_kept_rows(
+                        vector, fictive.users[a], zero, vector, tail, query, recipe, sizes, scores
+                    )
                 fill_relevance(scores[:count], n, queries, room.scratch, latest[b, :, a, victim])
 
 
@@ -262,7 +267,8 @@ def observe_individuals(tasks, seen, hides, queries, kept, fictive, recipe, size
     """
     mode, longest = swap_float_mode(NO_DENORMALS), max(kept.lengths)
     room = ObserverRoom(
-        tasks, np.empty(longest_query(queries) + length(sizes.dims), float32), np.empty(SCRATCH, float32),
+        tasks, np.empty(longest_query(queries), float32), np.zeros(queries.room_size, float32),
+        np.empty(SCRATCH, float32),
         np.zeros(longest, float32), np.zeros(longest, float32),
         np.zeros(length(sizes.dims) + sizes.n_shared, float32),
     )  # fmt: skip

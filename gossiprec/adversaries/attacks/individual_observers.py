@@ -264,7 +264,8 @@ class IndividualObservers:
         seen = Receptions(flat_view(rows), merges, sender_of, time_of, self.latest)
         context = next(iter(targets.kept_items.contexts.values()), NO_CONTEXT)
         queries = AdversaryQueries(
-            targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights, *self.codes
+            targets.offsets, targets.kept_items.query_rows, context, targets.n_targets, self._weights,
+            *self.codes, kernels.room_size,
         )  # fmt: skip
         fictive = self.fictive.kernel_state(), self.fictive.recipe()
         arguments = (seen, self._hides, queries, self.kernel_memory(), *fictive, kernels.sizes)

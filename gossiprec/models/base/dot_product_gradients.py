@@ -25,7 +25,6 @@ from gossiprec.numerics.flat_ops import (
     dot,
     exp32,
     fill_range,
-    logistic_gradient,
     scale_into,
 )
 
@@ -150,25 +149,6 @@ def bpr_gradient(scores, liked, others, pulls):
         slope = share / (float32(1.0) + exp32(scores[i] - scores[j]))
         pulls[i] -= slope
         pulls[j] += slope
-
-
-def mf_gradient(dim: int, *, summed: bool = False) -> CompiledGradient:
-    """Return the gradient for rows of `dim` numbers."""
-    return CompiledGradient(fill_mf, np.array([dim], np.int64), summed=summed)
-
-
-@kernel
-def fill_mf(core, items, slopes, item_slopes, batch, shape, room):
-    """Overwrite the slopes (:class:`CompiledGradient`); the first row of `item_slopes` is used for logits."""
-    dim, n = items.shape
-    logits = item_slopes[0]
-    fill_range(logits, 0, n, float32(0.0))
-    for i in range(dim):
-        axpy(logits, 0, items[i], 0, n, core[i])
-    logistic_gradient(logits, 0, batch.samples, batch.positives, 0, n)
-    for i in range(dim - 1, -1, -1):
-        slopes[i] = dot(logits, 0, items[i], 0, n)
-        scale_into(item_slopes[i], 0, logits, 0, n, core[i])
 
 
 def mf_pair_gradient(*, summed: bool = False) -> CompiledGradient:

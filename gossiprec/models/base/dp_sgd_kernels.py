@@ -18,7 +18,6 @@ from gossiprec.base.arrays import F32, I32
 from gossiprec.models.base.task_kernels import max_positives
 from gossiprec.native.jit import (
     NO_DENORMALS,
-    borrow,
     copy_floats,
     inline,
     length,
@@ -63,11 +62,12 @@ class PrivateWorkspace(NamedTuple):
         Items of the samples, and order of the samples.
     gradient
         ``[user | items | shared]``, and room for the last noise.
-    small, error
-        Room for the gradient of one sample, or for 3 values per number of the user's row if these are more, and for one
-        value per sample.
+    small
+        Room for the gradient of one sample.
     start
         The item table as the local update began.
+    room
+        Of the model's functions.
     words
         Of the noise.
     no_moments
@@ -78,34 +78,27 @@ class PrivateWorkspace(NamedTuple):
     order: I32
     gradient: F32
     small: F32
-    error: F32
     start: F32
+    room: F32
     words: Any
     no_moments: F32
 
 
-@borrow
-def max_samples(tasks, columns, samples, rule):
-    """Return the number of samples of the largest local update among the tasks, and of its largest batch."""
-    n = max_positives(tasks, columns, samples) * (1 + rule.negatives)
-    return n, n if rule.batch_size == 0 else min(rule.batch_size, n)
-
-
 @inline
-def new_workspace(n, most, versions, rule, sizes):
-    """Return the working arrays for local updates of up to `n` samples in batches of up to `most`."""
-    dim, item_dim = length(sizes.dims), length(sizes.item_dims)
+def new_workspace(most, rule, sizes, options):
+    """Return the working arrays for nodes with up to `most` positives."""
+    n, dim, item_dim = most * (1 + rule.negatives), length(sizes.dims), length(sizes.item_dims)
     table = sizes.n_items * item_dim
     width = dim + table + sizes.n_shared
     return PrivateWorkspace(
         np.empty(n, np.int32),
         np.empty(n, np.int32),
         np.empty((width + GROUP - 1) // GROUP * GROUP, float32),
-        np.empty(max(3 * dim, dim + item_dim + sizes.n_shared), float32),
-        np.empty(most, float32),
+        np.empty(dim + item_dim + sizes.n_shared, float32),
         np.empty(table, float32),
+        np.empty(options.n_room, float32),
         new_noise_buffer(),
-        np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+        np.zeros(0 if rule.adam else sizes.width, float32),
     )
 
 
@@ -150,15 +143,15 @@ def train_tasks(tasks, columns, versions, samples, rule, sizes, privacy, options
     begin, n_numbers = sizes.n_users * dim, sizes.n_items * length(sizes.item_dims)
     shared, end = begin + n_numbers, begin + n_numbers + sizes.n_shared
     width = dim + n_numbers + sizes.n_shared
-    n, most = max_samples(tasks, columns, samples, rule)
-    space = new_workspace(n, most, versions, rule, sizes)
+    space = new_workspace(max_positives(tasks, columns, samples), rule, sizes, options)
     gradient = space.gradient
     for index in tasks:
         i, update = columns.node[index], columns.update[index]
         mine = samples.positives[samples.offsets[i] : samples.offsets[i + 1]]
         if len(mine) == 0:
             continue
-        row = versions.rows[columns.target[index]]
+        at = np.int64(columns.target[index]) * sizes.width
+        row = versions.rows[at : at + sizes.width]
         m, v = (versions.first[i], versions.second[i]) if rule.adam else (space.no_moments, space.no_moments)
         own = 0 if sizes.n_users == 1 else i * dim
         parts = TrainedParts(row[own : own + dim], row[begin:shared], row[shared:end])

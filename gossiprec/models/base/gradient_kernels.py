@@ -34,13 +34,14 @@ class GradientKernels(ModelKernels):
 
     all_users = True
     scores: ClassVar[bool] = False
+    apart = frozenset({"anchored"})
 
     def __init__(self, work: Any) -> None:
         super().__init__(work)
         self._gradient = work.model.gradient()
         self._reads_lists = work.model.feed is not PointwiseFeed
         specialised = specialise_sequences if self._reads_lists else specialise_batches
-        self._run = specialised(self._gradient.fill)
+        self._loops = specialised(self._gradient.fill)
 
     @classmethod
     def missing_part(cls, model: Any) -> str | None:
@@ -65,24 +66,23 @@ class GradientKernels(ModelKernels):
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
         """Run `tasks` of one wave."""
         columns = TaskColumns.of(program, update_numbers)
-        inputs = self._list_inputs(columns, tasks) if self._reads_lists else self._batch_inputs()
-        self._run(tasks, columns, *self.training_inputs(), None, inputs)
+        self._loops.run_tasks(tasks, columns, *self.training_inputs(), None, self._inputs(columns, tasks))
+
+    def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
+        """Run local updates with a drift penalty."""
+        columns = TaskColumns.of(program)
+        self._loops.run_anchored_tasks(
+            tasks, columns, *self.training_inputs(), None, self._inputs(columns, tasks)
+        )
+
+    def _inputs(self, columns: TaskColumns, tasks: I64) -> BatchInputs | SequenceInputs:
+        return self._list_inputs(columns, tasks) if self._reads_lists else self._batch_inputs()
 
     def _batch_inputs(self) -> BatchInputs:
-        penalty, item_dim, n_items = (
-            self.work.node_settings.drift_penalty,
-            len(self.item_dims),
-            self.sizes.n_items,
-        )
+        n_items = self.sizes.n_items
         most = min(n_items, self.work.training.batch_size or n_items)
-        return BatchInputs(
-            np.empty(self._gradient.room, np.float32),
-            self._gradient.shape,
-            penalty,
-            np.empty(item_dim * n_items if penalty.any() else 0, np.float32),
-            np.empty(2 * item_dim * most, np.float32),
-            np.empty((2, most), np.float32),
-        )
+        room = 2 * most * (len(self.item_dims) + 1) + self._gradient.room
+        return BatchInputs(room, self._gradient.shape, self.work.node_settings.drift_penalty)
 
     def _list_inputs(self, columns: TaskColumns, tasks: I64) -> SequenceInputs:
         """Return the inputs of tasks that train, with their lists."""

@@ -14,12 +14,19 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.base.arrays import F32, I32, I64
-from gossiprec.models.base import template_kernels
 from gossiprec.models.base.item_records import NodeRow
 from gossiprec.models.base.kernel_interface import LabelledBatch, SequenceBatch
 from gossiprec.models.base.task_kernels import specialise_tasks
-from gossiprec.models.base.template_kernels import merge_task, row_places
-from gossiprec.native.jit import borrow, inline, length, noinline, specialise
+from gossiprec.models.base.template_formula import room_places
+from gossiprec.models.base.template_kernels import (
+    merge_task,
+    new_anchored_workspace,
+    new_workspace,
+    record_factor,
+    row_places,
+    specialise_updates,
+)
+from gossiprec.native.jit import inline, length, noinline, specialise
 from gossiprec.numerics.flat_ops import axpy, copy_range
 from gossiprec.numerics.lazy_adam import adam_step, advance_rows, fill_tables, new_tables, step_range
 
@@ -37,35 +44,29 @@ class BatchInputs(NamedTuple):
 
     Attributes
     ----------
-    room, shape
+    n_room : int
+        Numbers of working memory: a batch's items as columns, their slopes, two weights of each, then the gradient's.
+    shape
         Of the gradient.
     penalty : ndarray of float32, shape (n_nodes,)
-    starts : ndarray of float32
-        As in :class:`gossiprec.models.base.template_kernels.FormulaInputs`.
-    tile : ndarray of float32, shape (2 * item_width * most,)
-        Room for a batch's items as columns, and for their slopes.
-    weights : ndarray of float32, shape (2, most)
-        Room for the weights of a batch's items.
+        Of each node: factor of the squared drift of a batch's items.
     """
 
-    room: F32
+    n_room: int
     shape: Any
     penalty: F32
-    starts: F32
-    tile: F32
-    weights: F32
 
 
 def fill_gradients(batch, touched, space, rule, sizes, options):
     """Fill the gradients of the batch's records and of the core."""
     n, item_dim, records = len(touched), length(sizes.item_dims), space.records
-    core, span = space.core, length(sizes.dims) + sizes.n_shared
-    samples, positives, size = options.weights[0, :n], options.weights[1, :n], item_dim * n
-    items = options.tile[:size].reshape((item_dim, n))
-    item_slopes = options.tile[size : 2 * size].reshape((item_dim, n))
-    count, liked = space.chance, space.slope
+    core, span, size = space.core, length(sizes.dims) + sizes.n_shared, length(sizes.item_dims) * len(touched)
+    room = space.room[room_places(sizes).rest :]
+    items, item_slopes = room[:size].reshape((item_dim, n)), room[size : 2 * size].reshape((item_dim, n))
+    samples, positives = room[2 * size : 2 * size + n], room[2 * size + n : 2 * size + 2 * n]
+    count, liked = space.error, space.slope  # `slope` is zero between two steps
     for c in touched:
-        count[c] = liked[c] = float32(0.0)
+        count[c] = float32(0.0)
     scale = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
     for s in batch:
         c = space.record_of[space.items[s]]
@@ -79,7 +80,7 @@ def fill_gradients(batch, touched, space, rule, sizes, options):
             items[k, t] = records[4 * c * item_dim + k]
     fill(
         core[:span], items, core[3 * span : 4 * span], item_slopes, LabelledBatch(samples, positives),
-        options.shape, options.room,
+        options.shape, room[2 * (size + n) :],
     )  # fmt: skip
     for t in range(n):
         at = (4 * touched[t] + 3) * item_dim
@@ -87,13 +88,21 @@ def fill_gradients(batch, touched, space, rule, sizes, options):
             records[at + k] = item_slopes[k, t]
 
 
+class UpdateLoops(NamedTuple):
+    """The loop of merges and local updates, and that of local updates with a drift penalty after their merges."""
+
+    run_tasks: Any
+    run_anchored_tasks: Any
+
+
 @functools.cache
-def specialise_batches(gradient: Any) -> Any:
-    """Return the loop over tasks for a gradient of labelled items."""
-    filled = specialise(fill_gradients, noinline, fill=gradient)
-    epoch = specialise(template_kernels.run_epoch, borrow, fill_gradients=filled)
-    train = specialise(template_kernels.train_task, borrow, run_epoch=epoch)
-    return specialise_tasks(template_kernels.new_workspace, train, merge_task)
+def specialise_batches(gradient: Any) -> UpdateLoops:
+    """Return the loops over tasks for a gradient of labelled items."""
+    train, anchored = specialise_updates(specialise(fill_gradients, noinline, fill=gradient), record_factor)
+    return UpdateLoops(
+        specialise_tasks(new_workspace, train, inline(merge_task)),
+        specialise_tasks(new_anchored_workspace, anchored),
+    )
 
 
 class DrawnSequences(NamedTuple):
@@ -187,12 +196,12 @@ class ListWorkspace(NamedTuple):
 
 
 @inline
-def new_list_workspace(most, versions, rule, sizes):
+def new_list_workspace(most, versions, rule, sizes, options):
     """Return the working arrays."""
     span = length(sizes.dims) + sizes.n_shared
     return ListWorkspace(
         np.empty((4, span), float32), np.full(sizes.n_items, -1, np.int32),
-        np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+        np.zeros(0 if rule.adam else sizes.width, float32),
     )  # fmt: skip
 
 
@@ -306,7 +315,8 @@ def train_list(index, columns, versions, samples, rule, sizes, options, space):
         touched = number_items((previous, wanted, flat), space.number)
         others = flat.reshape((lists.other_rows[k], len(flat) // lists.other_rows[k]))
         drawn = np.arange(len(touched)).astype(np.int32)
-    theta, places = versions.rows[columns.target[index]], row_places(i, sizes)
+    low, places = np.int64(columns.target[index]) * sizes.width, row_places(i, sizes)
+    theta = versions.rows[low : low + sizes.width]
     row = NodeRow(theta, space.moments, space.moments)
     if rule.adam:
         row = NodeRow(theta, versions.first[i], versions.second[i])
@@ -333,6 +343,10 @@ def train_list(index, columns, versions, samples, rule, sizes, options, space):
 
 
 @functools.cache
-def specialise_sequences(gradient: Any) -> Any:
-    """Return the loop over tasks for a gradient of lists."""
-    return specialise_tasks(new_list_workspace, specialise(train_list, noinline, fill=gradient), merge_task)
+def specialise_sequences(gradient: Any) -> UpdateLoops:
+    """Return the loops over tasks for a gradient of lists."""
+    train = specialise(train_list, noinline, fill=gradient)
+    return UpdateLoops(
+        specialise_tasks(new_list_workspace, train, inline(merge_task)),
+        specialise_tasks(new_list_workspace, train),
+    )

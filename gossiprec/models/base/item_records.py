@@ -2,7 +2,7 @@
 
 A touched item is one *record* ``[theta | m | v | gradient]`` in a small working set while its node trains. Workspaces
 have the arrays `items`, `record_of`, `held`, `touched`, `at_step`, `records`, `tables` and `moves`
-(:class:`gossiprec.models.gmf.kernels.GMFWorkspace` describes them).
+(:class:`gossiprec.models.base.template_kernels.TemplateWorkspace` describes them).
 """
 
 from __future__ import annotations

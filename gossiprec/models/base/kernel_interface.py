@@ -79,7 +79,7 @@ class TaskColumns(NamedTuple):
 
 
 class Versions(NamedTuple):
-    """The model versions of all nodes, the moments of their optimizers, and their numbers of steps."""
+    """The model versions of all nodes, flat, the moments of their optimizers, and their numbers of steps."""
 
     rows: F32
     first: F32
@@ -171,11 +171,15 @@ class FictiveState(NamedTuple):
 
 
 class KeptQueries(NamedTuple):
-    """An adversary's queries: places among its kept items, places of their contexts, and constants of the model."""
+    """An adversary's queries: places among its kept items, places of their contexts, and constants of the model.
+
+    `room` is working memory (:attr:`ModelKernels.room_size`), which begins with zeros.
+    """
 
     items: I32
     contexts: I32
     weights: F32
+    room: F32
 
 
 class ScoreColumns(NamedTuple):
@@ -269,6 +273,8 @@ class AdversaryQueries(NamedTuple):
         See :meth:`ModelKernels.query_weights`.
     rules : ndarray of int64; thresholds : ndarray of float32
         Codes of the rules (:func:`gossiprec.numerics.relevance.rule_code`).
+    room_size : int
+        See :attr:`ModelKernels.room_size`.
     """
 
     offsets: I64
@@ -278,6 +284,7 @@ class AdversaryQueries(NamedTuple):
     weights: F32
     rules: I64
     thresholds: F32
+    room_size: int
 
 
 class ModelKernels(ABC):
@@ -311,6 +318,9 @@ class ModelKernels(ABC):
     fit_user: ClassVar[Any]
     """Compiled functions for :mod:`gossiprec.adversaries.attacks.individual_kernels`; its stubs show the arguments."""
 
+    room_size: int = 0
+    """Numbers of working memory that `score_kept` needs."""
+
     def __init__(self, work: Any) -> None:
         self.work = work
         self.sizes = Sizes.of(work.layout)
@@ -330,7 +340,7 @@ class ModelKernels(ABC):
         """Return the inputs of loops that train on labelled items."""
         work, arena, positives = self.work, self.work.arena, self.work.feed.positives
         return (
-            Versions(arena.rows, arena.first, arena.second, arena.steps),
+            Versions(flat_view(arena.rows), arena.first, arena.second, arena.steps),
             Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),
             TrainingRule.of(work.training, summed=bool(getattr(work.model.options, "summed", False))),
             self.sizes,

@@ -2,7 +2,8 @@
 
 The template is for models that learn from labelled items (:class:`gossiprec.models.feeds.PointwiseFeed`) by the
 cross-entropy of their logits, and score item by item. Merges, the sampling of negatives, SGD and Adam, drift
-penalties, scores and observers are the same for all of them (:mod:`gossiprec.models.base.template_kernels`).
+penalties, scores and observers are the same for all of them (:mod:`gossiprec.models.base.template_kernels`,
+:mod:`gossiprec.models.base.template_observers`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.dp_sgd_kernels import PrivacySettings
 from gossiprec.models.base.kernel_interface import (
     AdversaryQueries,
+    BoundKernel,
     ModelKernels,
     ScoreQuery,
     Sizes,
     TaskColumns,
+    ValidationLists,
     VictimModels,
+    flat_view,
 )
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout
-from gossiprec.models.base.template_kernels import FormulaInputs, ModelLoops, specialise_model
+from gossiprec.models.base.template_formula import FormulaInputs, room_size
+from gossiprec.models.base.template_kernels import TrainingLoops, specialise_training
+from gossiprec.models.base.template_observers import ObserverLoops, specialise_observers
 from gossiprec.models.feeds import PointwiseFeed
 from gossiprec.native.jit import as_type
 
@@ -32,14 +38,21 @@ from gossiprec.native.jit import as_type
 class TemplateKernels(ModelKernels):
     """Kernels of a model made from two functions; :func:`template_kernels` makes a subclass of it for each model."""
 
-    loops: ClassVar[ModelLoops]
+    loops: ClassVar[TrainingLoops]
+    observers: ClassVar[ObserverLoops]
     sizes_of: ClassVar[Any] = None
-    all_users = True
-    apart = frozenset({"private"})
+    all_users = merges_by_performance = True
+    apart = frozenset({"anchored", "private"})
 
     def __init__(self, work: Any) -> None:
         super().__init__(work)
-        self._summed = bool(getattr(work.model.options, "summed", False))
+        judged, options = work.candidates, work.model.options
+        self._lists = None if judged is None else ValidationLists(judged.offsets, judged.values)
+        self._bundled: tuple[Any, ...] = (None,) * 4
+        shape, n_room = self.sizes_of(options) if self.sizes_of else ((), 0)
+        summed, penalty = bool(getattr(options, "summed", False)), work.node_settings.drift_penalty
+        self._inputs = FormulaInputs(n_room, tuple(map(as_type, shape)), summed, penalty)
+        self.room_size = room_size(len(self.dims), len(self.item_dims), self.sizes.n_shared, n_room)
 
     @classmethod
     def missing_part(cls, model: Any) -> str | None:
@@ -57,64 +70,62 @@ class TemplateKernels(ModelKernels):
         return f"the private block {private[0].name!r}" if private else None
 
     def merge_and_train(self, program: Any, tasks: I64, update_numbers: I32) -> None:
-        """Run `tasks` of one wave."""
-        inputs = self._inputs(drifts=bool(self.work.node_settings.drift_penalty.any()))
-        self.loops.run_tasks(
-            tasks, TaskColumns.of(program, update_numbers), *self.training_inputs(), None, inputs
-        )
+        """Run `tasks` of one wave: all merges, including those by performance, and plain local updates."""
+        run, arguments = self.bind(program, update_numbers)
+        run(tasks, *arguments)
+
+    def bind(self, program: Any, update_numbers: I32) -> BoundKernel:
+        """Return the loop over tasks, and its arguments for a plan."""
+        known, rows = self._bundled, self.work.arena.rows
+        if known[0] is not program or known[1] is not update_numbers or known[2] is not rows:
+            columns = TaskColumns.of(program, update_numbers)
+            arguments = columns, *self.training_inputs(), self._lists, self._inputs
+            # a new plan; several threads may see it
+            self._bundled = known = (program, update_numbers, rows, (self.loops.run_tasks, arguments))
+        return known[3]
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
-        """Run local updates with clipped samples and noise."""
-        privacy = PrivacySettings.of(self.work.node_settings)
-        columns = TaskColumns.of(program)
-        self.loops.run_private_tasks(tasks, columns, *self.training_inputs(), privacy, self._inputs())
+        """Run local updates with a drift penalty, or with clipped samples and noise."""
+        columns, inputs = TaskColumns.of(program), self.training_inputs()
+        if way == "private":
+            privacy = PrivacySettings.of(self.work.node_settings)
+            self.loops.run_private_tasks(tasks, columns, *inputs, privacy, self._inputs)
+        else:
+            self.loops.run_anchored_tasks(tasks, columns, *inputs, None, self._inputs)
 
     def predict_scores(self, query: ScoreQuery) -> F32:
         """Return logits."""
-        out = np.empty(len(query.items), np.float32)
-        rows, sizes = np.ascontiguousarray(query.rows), Sizes.of(query.layout)
+        out, rows = np.empty(len(query.items), np.float32), np.ascontiguousarray(query.rows)
+        sizes = Sizes.of(query.layout)._replace(width=rows.shape[1])
         self.loops.score_items(
-            rows, query.row, query.user, query.offsets, query.items, sizes, self._inputs(), out
+            flat_view(rows), query.row, query.user, query.offsets, query.items, sizes, self._inputs, out
         )
         return out
 
-    def query_weights(self, items: I32, contexts: I32) -> F32:
-        """Return the sizes of the model, for every query."""
-        inputs, sizes = self._inputs(), self.sizes
-        numbers = (len(sizes.item_dims), sizes.n_shared, len(inputs.room), *self._sizes_of_model()[0])
-        return np.tile(np.array(numbers, np.float32), (len(items), 1))
-
     def fit_recipe(self, feed: Any) -> FormulaInputs:
         """Return the inputs of the formula."""
-        return self._inputs()
+        return self._inputs
 
-    def rank(self, victims: VictimModels, asked: AdversaryQueries, latest: F32) -> None:
+    def rank(self, victims: VictimModels, queries: AdversaryQueries, latest: F32) -> None:
         """Rank victims that withhold their user row."""
-        self.loops.rank_victims(victims, asked, latest, self.sizes, self._inputs())
+        victims = victims._replace(rows=flat_view(victims.rows))
+        self.observers.rank_victims(victims, queries, latest, self.sizes, self._inputs)
 
     def entropies(self, victims: VictimModels, a: int, items: I32) -> F32:
         """Return entropies of items."""
         out = np.empty((len(victims.row), len(items)), np.float32)
-        self.loops.fill_entropies(victims, a, items, self.sizes, self._inputs(), out)
+        victims = victims._replace(rows=flat_view(victims.rows))
+        self.observers.fill_entropies(victims, a, items, self.sizes, self._inputs, out)
         return out
-
-    def _sizes_of_model(self) -> tuple[Sequence[int], int]:
-        return self.sizes_of(self.work.model.options) if self.sizes_of else ((), 0)
-
-    def _inputs(self, *, drifts: bool = False) -> FormulaInputs:
-        shape, room = self._sizes_of_model()
-        return FormulaInputs(
-            np.empty(room, np.float32),
-            tuple(map(as_type, shape)),
-            self._summed,
-            self.work.node_settings.drift_penalty,
-            np.empty(len(self.item_dims) * self.sizes.n_items if drifts else 0, np.float32),
-        )
 
 
 @functools.cache
 def template_kernels(
-    score: Any, add_gradient: Any, sizes: Callable[[Any], tuple[Sequence[int], int]] | None = None
+    score: Any,
+    add_gradient: Any,
+    sizes: Callable[[Any], tuple[Sequence[int], int]] | None = None,
+    *,
+    affine: bool = False,
 ) -> type[TemplateKernels]:
     """Return the kernels of a model, for its method ``kernels()``.
 
@@ -136,11 +147,17 @@ def template_kernels(
         ``slopes.user``, ``slopes.item`` and ``slopes.shared``.
     sizes : function, optional
         From the model's options to `shape` and the number of values of `room`; by default both are empty.
+    affine : bool
+        Whether the logit is an affine function of ``p.item``, as in matrix factorisation: a step then calls
+        `add_gradient` twice, not once per item.
     """
+    loops = specialise_training(score, add_gradient, affine=affine)
+    observers = specialise_observers(score, add_gradient, affine=affine)
     own = {
-        "loops": (loops := specialise_model(score, add_gradient)),
-        "score_kept": loops.score_kept,
-        "fit_user": loops.fit_user,
+        "loops": loops,
+        "observers": observers,
+        "score_kept": observers.score_kept,
+        "fit_user": observers.fit_user,
         "sizes_of": None if sizes is None else staticmethod(sizes),
     }
     return type("TemplateKernels", (TemplateKernels,), own)

@@ -15,12 +15,12 @@ from gossiprec.native.jit import NO_DENORMALS, borrow, specialise, swap_float_mo
 from gossiprec.numerics.flat_ops import range_is_finite
 
 
-def new_workspace(most, versions, rule, sizes):
+def new_workspace(most, versions, rule, sizes, options):
     """Stand in for the model's: return working arrays for nodes with up to `most` positives."""
     raise NotImplementedError
 
 
-def merge_task(index, columns, versions, sizes, merging, space):
+def merge_task(index, columns, versions, sizes, merging, options, space):
     """Stand in for the model's: leave the merged version in the task's target row."""
     raise NotImplementedError
 
@@ -31,7 +31,7 @@ def train_task(index, columns, versions, samples, rule, sizes, options, space):
 
 
 @borrow
-def skip_merge(index, columns, versions, sizes, merging, space):
+def skip_merge(index, columns, versions, sizes, merging, options, space):
     """Merge nothing: another kernel merged before."""
 
 
@@ -47,14 +47,8 @@ def max_positives(tasks, columns, samples):
 
 
 @borrow
-def check_task(index, columns, versions, sizes):
-    """Return whether the task's target row, of a matrix of rows, is finite."""
-    return range_is_finite(versions.rows[columns.target[index]], 0, sizes.width)
-
-
-@borrow
-def check_flat_task(index, columns, versions, sizes):
-    """Return whether the task's target row, in one array of all rows, is finite."""
+def is_finite(index, columns, versions, sizes):
+    """Return whether the task's target row is finite."""
     return range_is_finite(versions.rows, np.int64(columns.target[index]) * sizes.width, sizes.width)
 
 
@@ -75,20 +69,18 @@ def run_tasks(tasks, columns, versions, samples, rule, sizes, merging, options):
         Further inputs of the model, such as the settings of nodes.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    space = new_workspace(max_positives(tasks, columns, samples), versions, rule, sizes)
+    space = new_workspace(max_positives(tasks, columns, samples), versions, rule, sizes, options)
     for index in tasks:
-        merge_task(index, columns, versions, sizes, merging, space)
+        merge_task(index, columns, versions, sizes, merging, options, space)
         node = columns.node[index]
         trains = columns.update[index] >= 0 and not columns.refused[index]
         if trains and samples.offsets[node + 1] > samples.offsets[node]:
             train_task(index, columns, versions, samples, rule, sizes, options, space)
-            columns.finite[index] = check_task(index, columns, versions, sizes)
+            columns.finite[index] = is_finite(index, columns, versions, sizes)
     swap_float_mode(mode)
 
 
 @functools.cache
-def specialise_tasks(workspace: Any, train: Any, merge: Any = skip_merge, check: Any = check_task) -> Any:
+def specialise_tasks(workspace: Any, train: Any, merge: Any = skip_merge) -> Any:
     """Return the loop with a model's own functions in place."""
-    return specialise(
-        run_tasks, new_workspace=workspace, train_task=train, merge_task=merge, check_task=check
-    )
+    return specialise(run_tasks, new_workspace=workspace, train_task=train, merge_task=merge)

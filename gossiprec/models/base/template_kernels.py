@@ -1,8 +1,16 @@
-"""The loops of :mod:`gossiprec.models.base.kernel_template`: compiled models that score item by item.
+"""The loops of :mod:`gossiprec.models.base.kernel_template`: training, merges and scores, item by item.
 
-Loops are templates: :func:`specialise_model` puts a model's `score` and `add_gradient` in place of the stubs of this
-module. Merges, samples and optimizers are the same for all. The loss is the cross-entropy of labelled items. An item
-has one score in a batch, however often it is in it, so a step computes one score and one gradient per item.
+Loops are templates: :func:`specialise_model` puts a model's functions in place of the stubs of
+:mod:`.template_formula`. Merges, samples and optimizers are the same for all. The loss is the cross-entropy of
+labelled items. A touched item is one *record* ``[theta | m | v | gradient]`` in a small working set while its node
+trains. An item has one score in a batch, however often it is in it, so a step computes one gradient per item.
+
+If the score is affine, a step computes two gradients in all. With e_c = d loss / d score, summed per item, the gradient
+by item c is ``e_c m``. The derivatives f of the score by the user's row and shared weights are affine in v, too, so
+``sum_c e_c f(v_c) = f(sum_c e_c v_c) - f(0) + sum_c e_c f(0)``.
+
+Nodes with items that are drawn back to their start (`anchor`; Share less) have a specialisation of their own: if
+`anchor` is None the compiler removes its code, and plain nodes run plain machine code.
 """
 
 from __future__ import annotations
@@ -11,9 +19,10 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import float32
+from numpy import float32, uint64
 
 from gossiprec.base.arrays import F32
+from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.dp_sgd_kernels import TINY, specialise_private
 from gossiprec.models.base.item_records import (
     NodeRow,
@@ -23,89 +32,66 @@ from gossiprec.models.base.item_records import (
     store_records,
     sync_records,
 )
-from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.base.task_kernels import specialise_tasks
-from gossiprec.native.jit import (
-    NO_DENORMALS,
-    borrow,
-    constants,
-    copy_floats,
-    inline,
-    length,
-    noinline,
-    part,
-    specialise,
-    swap_float_mode,
+from gossiprec.models.base.template_formula import (
+    ITEM,
+    OF_ITEM,
+    OF_SHARED,
+    OF_USER,
+    ROOM,
+    SHARED,
+    SUM,
+    USER,
+    ScoredRows,
+    add_gradient,
+    clear,
+    item_score,
+    mix_rows,
+    new_room,
+    room_places,
+    score,
+    specialise_formula,
 )
+from gossiprec.native.jit import borrow, constants, copy_floats, inline, length, noinline, part, specialise
 from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
-from gossiprec.numerics.lazy_adam import (
-    AdamTables,
-    adam_step,
-    new_tables,
-    step_record,
-    step_vector,
-)
-from gossiprec.numerics.merge import Merge, merge_into
-from gossiprec.numerics.relevance import MEMBERS
-from gossiprec.numerics.relevance_kernels import SCRATCH, compute_relevance, entropy
-
-USER, ITEM, SHARED, OF_USER, OF_ITEM, OF_SHARED, ROOM, SUM = range(8)
-"""The kinds of arrays that a model's functions get; none overlaps another (:func:`gossiprec.native.jit.part`)."""
+from gossiprec.numerics.flat_ops import exp32
+from gossiprec.numerics.lazy_adam import AdamTables, adam_step, new_tables, record_offsets, step_record
+from gossiprec.numerics.merge import Merge, merge_into, mix
+from gossiprec.numerics.relevance_kernels import GAINS
 
 
-class ScoredRows(NamedTuple):
-    """The numbers that a score depends on, or the derivatives by them: a user's row, an item's, shared weights."""
+class Anchor(NamedTuple):
+    """The records' values as the local update began, and the factor of their drift in the gradient."""
 
-    user: F32
-    item: F32
-    shared: F32
-
-
-def score(p, room, shape):
-    """Stand in for the model's: return the logit of an item."""
-    raise NotImplementedError
-
-
-def add_gradient(p, error, slopes, room, shape):
-    """Stand in for the model's: add the gradient of the logit, times `error`, to `slopes`."""
-    raise NotImplementedError
-
-
-class FormulaInputs(NamedTuple):
-    """The further inputs of a formula.
-
-    Attributes
-    ----------
-    room : ndarray of float32
-        Working memory of one thread, with arbitrary contents.
-    shape : tuple
-        Sizes that the model chooses, by :func:`gossiprec.native.jit.as_type`: the compiler knows them.
-    summed : bool
-        Whether the loss is the sum over the samples.
-    penalty : ndarray of float32, shape (n_nodes,)
-        Of each node: factor of the squared drift of a batch's items.
-    starts : ndarray of float32
-        Room for the records' first values; empty if no item is drawn back.
-    """
-
-    room: F32
-    shape: tuple[Any, ...]
-    summed: bool
-    penalty: F32
-    starts: F32
+    values: F32
+    pull: float32
 
 
 class TemplateWorkspace(NamedTuple):
-    """The working arrays of a thread: those of :mod:`.item_records`, and those of a step.
+    """The working arrays of a thread.
 
     Attributes
     ----------
-    slope, chance
-        d loss / d logit of each record, and its probability.
+    items, order
+        Items of the samples, and order of the samples.
+    record_of, held
+        Record of each item, and item of each record.
+    touched, at_step
+        Records that the batch touches, and step to which each record is up to date; -1 if the batch touches it.
+    records, slope
+        Records, and d loss / d score, summed per record; zero between two steps.
+    error
+        d loss / d score of each sample, or the probability of each record.
     core
         The user's row and the shared weights as one record.
+    room
+        Of the model's functions (:func:`gossiprec.models.base.template_formula.new_room`).
+    tables, moves
+        Of the lazy steps of Adam.
     no_moments
         In place of a node's moments under plain gradient descent.
+    anchor
+        Room for the records' first values; empty if no item is drawn back.
     """
 
     items: np.ndarray
@@ -116,16 +102,17 @@ class TemplateWorkspace(NamedTuple):
     at_step: np.ndarray
     records: F32
     slope: F32
-    chance: F32
+    error: F32
     core: F32
+    room: F32
     tables: AdamTables
     moves: F32
     no_moments: F32
+    anchor: F32
 
 
 @inline
-def new_workspace(most, versions, rule, sizes):
-    """Return the working arrays for nodes with up to `most` positives."""
+def _new_workspace(most, versions, rule, sizes, options, n_anchored):
     dim, item_dim, n_items = length(sizes.dims), length(sizes.item_dims), sizes.n_items
     n = most * (1 + rule.negatives)
     size = n if rule.batch_size == 0 else min(rule.batch_size, n)
@@ -140,12 +127,26 @@ def new_workspace(most, versions, rule, sizes):
         np.empty(held, np.int64),
         np.empty(held * 4 * item_dim, float32),
         np.zeros(held, float32),
-        np.empty(held, float32),
+        np.empty(max(size, held), float32),
         np.empty(4 * (dim + sizes.n_shared), float32),
+        new_room(sizes, options),
         tables,
         np.empty((len(tables.sums), 16), float32),
-        np.zeros(0 if rule.adam else versions.rows.shape[1], float32),
+        np.zeros(0 if rule.adam else sizes.width, float32),
+        np.empty(min(held, n_anchored) * item_dim, float32),
     )
+
+
+@inline
+def new_workspace(most, versions, rule, sizes, options):
+    """Return the working arrays for nodes with up to `most` positives."""
+    return _new_workspace(most, versions, rule, sizes, options, 0)
+
+
+@inline
+def new_anchored_workspace(most, versions, rule, sizes, options):
+    """Return the working arrays if items are drawn back."""
+    return _new_workspace(most, versions, rule, sizes, options, sizes.n_items)
 
 
 class RowPlaces(NamedTuple):
@@ -166,13 +167,6 @@ def row_places(node, sizes):
 
 
 @borrow
-def clear(values):
-    """Set all values to zero."""
-    for k in range(len(values)):
-        values[k] = float32(0.0)
-
-
-@borrow
 def sum_of_squares(values):
     """Return the squared Euclidean norm."""
     total = float32(0.0)
@@ -188,26 +182,32 @@ def add_scaled(total, factor, values):
         total[k] += factor * values[k]
 
 
+@borrow
+def core_slopes(core, sizes):
+    """Return the offsets of the gradients of the user's row and of shared weights in the core."""
+    dim = length(sizes.dims)
+    at = 3 * (dim + sizes.n_shared)
+    return at, at + dim
+
+
 def fill_gradients(batch, touched, space, rule, sizes, options):
     """Fill the gradients of the batch's records and of the core."""
     dim, item_dim, core, records = length(sizes.dims), length(sizes.item_dims), space.core, space.records
-    slope, chance, items, record_of = space.slope, space.chance, space.items, space.record_of
-    span, shape = dim + sizes.n_shared, constants(options.shape)
-    room = part(options.room, 0, len(options.room), ROOM)
+    slope, chance, items, record_of = space.slope, space.error, space.items, space.record_of
+    shape = constants(options.shape)
+    room = part(space.room, room_places(sizes).rest, options.n_room, ROOM)
     user, shared = part(core, 0, dim, USER), part(core, dim, sizes.n_shared, SHARED)
-    for k in range(3 * span, 4 * span):
-        core[k] = float32(0.0)
+    at_user, at_shared = core_slopes(core, sizes)
+    of_user, of_shared = part(core, at_user, dim, OF_USER), part(core, at_shared, sizes.n_shared, OF_SHARED)
+    clear(of_user)
+    clear(of_shared)
     scale = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
     for c in touched:
         z = score(ScoredRows(user, part(records, 4 * c * item_dim, item_dim, ITEM), shared), room, shape)
-        slope[c], chance[c] = float32(0.0), scale / (float32(1.0) + np.exp(-z))
+        chance[c] = scale / (float32(1.0) + np.exp(-z))
     for s in batch:
         c = record_of[items[s]]
         slope[c] += chance[c] - (scale if s % (1 + rule.negatives) == 0 else float32(0.0))
-    of_user, of_shared = (
-        part(core, 3 * span, dim, OF_USER),
-        part(core, 3 * span + dim, sizes.n_shared, OF_SHARED),
-    )
     for c in touched:
         p = ScoredRows(user, part(records, 4 * c * item_dim, item_dim, ITEM), shared)
         of_item = part(records, (4 * c + 3) * item_dim, item_dim, OF_ITEM)
@@ -216,36 +216,121 @@ def fill_gradients(batch, touched, space, rule, sizes, options):
 
 
 @borrow
-def add_drift(touched, records, starts, pull, item_dim):
-    """Add ``pull * (theta - start)`` to the gradients of the touched records."""
-    for c in touched:
-        at = 4 * c * item_dim
+def affine_slopes(batch, space, rule, sizes, bias):
+    """Fill the slopes of the batch's records with d loss / d score; return its sum over the samples."""
+    items, record_of, records, slope, error = (
+        space.items,
+        space.record_of,
+        space.records,
+        space.slope,
+        space.error,
+    )
+    item_dim = length(sizes.item_dims)
+    mixed = part(space.room, room_places(sizes).mixed, item_dim, OF_ITEM)
+    for s in range(len(batch)):
+        theta, z = record_offsets(record_of[items[batch[s]]], item_dim)[0], bias
         for k in range(item_dim):
-            records[at + 3 * item_dim + k] += pull * (records[at + k] - starts[c * item_dim + k])
+            z += mixed[k] * records[theta + uint64(k)]
+        error[s] = -z
+    scale = float32(1.0) if rule.summed else float32(1.0) / float32(len(batch))
+    for s in range(len(batch)):
+        error[s] = scale / (float32(1.0) + exp32(error[s]))
+    total = float32(0.0)
+    for s in range(len(batch)):
+        e = error[s]
+        if batch[s] % (1 + rule.negatives) == 0:
+            e -= scale
+        slope[record_of[items[batch[s]]]] += e
+        total += e
+    return total
+
+
+def fill_affine_gradients(batch, touched, space, rule, sizes, options):
+    """Fill the slopes of the batch's records, m, and the gradient of the core."""
+    dim, item_dim, n_shared = length(sizes.dims), length(sizes.item_dims), sizes.n_shared
+    core, records, slope, room, at = space.core, space.records, space.slope, space.room, room_places(sizes)
+    user, shared = part(core, 0, dim, USER), part(core, dim, n_shared, SHARED)
+    total = affine_slopes(batch, space, rule, sizes, mix_rows(user, shared, room, sizes, options))
+    point, weighted = part(room, at.point, item_dim, ITEM), part(room, at.item, item_dim, OF_ITEM)
+    clear(weighted)
+    for c in touched:
+        e, theta = slope[c], record_offsets(c, item_dim)[0]
+        for k in range(item_dim):
+            weighted[k] += e * records[theta + uint64(k)]
+    for k in range(item_dim):
+        point[k] = weighted[k]
+    at_user, at_shared = core_slopes(core, sizes)
+    of_user, of_shared = part(core, at_user, dim, OF_USER), part(core, at_shared, n_shared, OF_SHARED)
+    clear(of_user)
+    clear(of_shared)
+    slopes, own = ScoredRows(of_user, weighted, of_shared), part(room, at.rest, options.n_room, ROOM)
+    add_gradient(ScoredRows(user, point, shared), float32(1.0), slopes, own, constants(options.shape))
+    user_at_zero = part(room, at.base, dim, OF_USER)
+    shared_at_zero = part(room, at.base + dim, n_shared, OF_SHARED)
+    for k in range(dim):
+        of_user[k] = (of_user[k] - user_at_zero[k]) + total * user_at_zero[k]
+    for k in range(n_shared):
+        of_shared[k] = (of_shared[k] - shared_at_zero[k]) + total * shared_at_zero[k]
 
 
 @borrow
-def descend(step, touched, space, rule, sizes):
+def record_factor(c, space, sizes):
+    """Return the factor of record c's gradient, which is in the record."""
+    return float32(1.0)
+
+
+@borrow
+def affine_record_factor(c, space, sizes):
+    """Copy m to record c's gradient; return the factor, the record's slope."""
+    item_dim = length(sizes.item_dims)
+    copy_floats(space.records, (4 * c + 3) * item_dim, space.room, room_places(sizes).mixed, item_dim)
+    return space.slope[c]
+
+
+def add_drift(touched, space, sizes, anchor):
+    """Fill the gradients of the touched records, including ``pull * (theta - start)``; their slope becomes one."""
+    item_dim, records = length(sizes.item_dims), space.records
+    for c in touched:
+        factor = record_factor(c, space, sizes)
+        theta, gradient, start = (
+            record_offsets(c, item_dim)[0],
+            record_offsets(c, item_dim)[3],
+            uint64(c) * uint64(item_dim),
+        )
+        for k in range(item_dim):
+            drift = records[theta + uint64(k)] - anchor.values[start + uint64(k)]
+            records[gradient + uint64(k)] = factor * records[gradient + uint64(k)] + anchor.pull * drift
+
+
+def descend(step, touched, space, rule, sizes, anchor):
     """Take optimizer step number `step` (from 1) of the touched records and the core, along their gradients."""
     item_dim, records, core = length(sizes.item_dims), space.records, space.core
     span, rate = length(sizes.dims) + sizes.n_shared, float32(rule.rate)
+    if anchor is not None:
+        add_drift(touched, space, sizes, anchor)
     if rule.adam:
         adam = adam_step(step, rule.rate, rule.beta1, rule.beta2, rule.epsilon)
         for c in touched:
-            step_record(records, c, item_dim, float32(1.0), adam)
+            factor = float32(1.0) if anchor is not None else record_factor(c, space, sizes)
+            step_record(records, c, item_dim, factor, adam)
         step_record(core, 0, span, float32(1.0), adam)
         return
     for c in touched:
-        at = 4 * c * item_dim
+        factor = rate if anchor is not None else rate * record_factor(c, space, sizes)
+        theta, gradient = record_offsets(c, item_dim)[0], record_offsets(c, item_dim)[3]
         for k in range(item_dim):
-            records[at + k] -= rate * records[at + 3 * item_dim + k]
+            records[theta + uint64(k)] -= factor * records[gradient + uint64(k)]
     for k in range(span):
         core[k] -= rate * core[3 * span + k]
 
 
-def run_epoch(n, count, done, pull, table, space, rule, sizes, options):
-    """Pass once over the samples in their order; return the number of steps (see ``models/gmf/kernels.py``)."""
-    records, at_step = space.records, space.at_step
+def run_epoch(n, count, done, table, space, rule, sizes, options, anchor):
+    """Pass once over the samples in their order; return the number of optimizer steps.
+
+    `table` is the item table: rows that no sample touches move here, all steps in one pass. `done` steps were taken
+    before. `anchor` is None, or the values to which records are drawn back.
+    """
+    at_step, slope = space.at_step, space.slope
     epsilon, adam, item_dim = float32(rule.epsilon), rule.adam, length(sizes.item_dims)
     size = n if rule.batch_size == 0 else rule.batch_size
     n_steps = (n + size - 1) // size
@@ -254,10 +339,9 @@ def run_epoch(n, count, done, pull, table, space, rule, sizes, options):
         batch = space.order[b * size : min(n, (b + 1) * size)]
         touched = space.touched[: sync_records(batch, b, space, item_dim, adam, one_segment, epsilon)]
         fill_gradients(batch, touched, space, rule, sizes, options)
-        if pull > float32(0.0):
-            add_drift(touched, records, options.starts, pull, item_dim)
-        descend(done + b + 1, touched, space, rule, sizes)
+        descend(done + b + 1, touched, space, rule, sizes, anchor)
         for c in touched:
+            slope[c] = float32(0.0)
             at_step[c] = b + 1
     end_epoch(n_steps, count, space, item_dim, rule, one_segment)
     return n_steps
@@ -276,14 +360,15 @@ def exchange_core(theta, m, v, places, space, sizes, store):
             core[k], core[span + k], core[2 * span + k] = theta[at], m[at], v[at]
 
 
-def train_task(index, columns, versions, samples, rule, sizes, options, space):
+def run_update(index, columns, versions, samples, rule, sizes, options, space, anchor):
     """Run a local update; with `once` all updates use the negatives of update 0."""
     i, update, item_dim = columns.node[index], columns.update[index], length(sizes.item_dims)
     positives = samples.positives[samples.offsets[i] : samples.offsets[i + 1]]
-    theta, m, v = versions.rows[columns.target[index]], space.no_moments, space.no_moments
+    low = np.int64(columns.target[index]) * sizes.width
+    theta, m, v = versions.rows[low : low + sizes.width], space.no_moments, space.no_moments
     if rule.adam:
         m, v = versions.first[i], versions.second[i]
-    row, places, pull = NodeRow(theta, m, v), row_places(i, sizes), float32(2.0) * options.penalty[i]
+    row, places = NodeRow(theta, m, v), row_places(i, sizes)
     begin, end = places.items, places.shared
     n = len(positives) * (1 + rule.negatives)
     size = n if rule.batch_size == 0 else rule.batch_size
@@ -293,22 +378,34 @@ def train_task(index, columns, versions, samples, rule, sizes, options, space):
     )
     exchange_core(theta, m, v, places, space, sizes, False)
     count = load_records(n, begin, item_dim, row, space)
-    if pull > float32(0.0):
+    if anchor is not None:
         for c in range(count):
-            copy_floats(options.starts, c * item_dim, space.records, c * 4 * item_dim, item_dim)
+            copy_floats(anchor.values, c * item_dim, space.records, c * 4 * item_dim, item_dim)
     table = NodeRow(theta[begin:end], m[begin:end], v[begin:end])
     for epoch in range(rule.epochs):
         shuffle(space.order, n, i, update * rule.epochs + epoch, samples.seed, n > size)
-        versions.steps[i] += run_epoch(n, count, versions.steps[i], pull, table, space, rule, sizes, options)
+        done = versions.steps[i]
+        versions.steps[i] += run_epoch(n, count, done, table, space, rule, sizes, options, anchor)
     store_records(count, begin, item_dim, row, space)
     exchange_core(theta, m, v, places, space, sizes, True)
+
+
+def train_task(index, columns, versions, samples, rule, sizes, options, space):
+    """Run a plain local update."""
+    run_update(index, columns, versions, samples, rule, sizes, options, space, None)
+
+
+def train_anchored_task(index, columns, versions, samples, rule, sizes, options, space):
+    """Run a local update with a drift penalty."""
+    anchor = Anchor(space.anchor, float32(2.0) * options.penalty[columns.node[index]])
+    run_update(index, columns, versions, samples, rule, sizes, options, space, anchor)
 
 
 def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
     """Add the batch's clipped gradients to the gradient (:mod:`gossiprec.models.base.dp_sgd_kernels`)."""
     dim, item_dim, n_shared = length(sizes.dims), length(sizes.item_dims), sizes.n_shared
     items, small, gradient = space.items, space.small, space.gradient
-    room, shape = part(options.room, 0, len(options.room), ROOM), constants(options.shape)
+    room, shape = part(space.room, 0, options.n_room, ROOM), constants(options.shape)
     user, shared = part(parts.user, 0, dim, USER), part(parts.shared, 0, n_shared, SHARED)
     of_user, of_item = part(small, 0, dim, OF_USER), part(small, dim, item_dim, OF_ITEM)
     of_shared = part(small, dim + item_dim, n_shared, OF_SHARED)
@@ -330,163 +427,148 @@ def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
         add_scaled(shared_sum, factor, of_shared)
 
 
-@inline
-def merge_task(index, columns, versions, sizes, merging, space):
-    """Merge the deliveries of a task; their weights are known."""
-    rows, source, target = versions.rows, columns.source[index], columns.target[index]
-    places, width = row_places(columns.node[index], sizes), versions.rows.shape[1]
-    begin, end = places.items if sizes.n_users == 1 else 0, places.shared + sizes.n_shared
-    low, high = columns.merge_offsets[index], columns.merge_offsets[index + 1]
-    merge_into(rows, Merge(source, target, begin, end, columns.merge_row, columns.merge_keep, low, high))
+@borrow
+def merge_user(rows, source, target, sizes):
+    """Copy the source's user row to the target: user rows are not merged if a node has only its own."""
     if sizes.n_users == 1 and target != source:
-        copy_floats(rows, target * width, rows, source * width, length(sizes.dims))
+        copy_floats(rows, target * sizes.width, rows, source * sizes.width, length(sizes.dims))
 
 
-def fill_scores(user, shared, table, begin, items, sizes, options, out):
-    """Fill `out` with the logits of items, of which row j is at ``begin + j * item_width`` of a flat table."""
-    item_dim, shape = length(sizes.item_dims), constants(options.shape)
-    room = part(options.room, 0, len(options.room), ROOM)
+def merge_task(index, columns, versions, sizes, lists, options, space):
+    """Merge the task's deliveries; a node with `lists` may weight them by performance."""
+    source, target = np.int64(columns.source[index]), np.int64(columns.target[index])
+    low, high, node = columns.merge_offsets[index], columns.merge_offsets[index + 1], columns.node[index]
+    places = row_places(node, sizes)
+    begin, end = places.items if sizes.n_users == 1 else 0, places.shared + sizes.n_shared
+    merge = Merge(source, target, begin, end, columns.merge_row, columns.merge_keep, low, high)
+    judges = False
+    if lists is not None:
+        judges = low < high and columns.merge_keep[low] < float32(0.0)
+        if judges:
+            judged = lists.items[lists.offsets[node] : lists.offsets[node + 1]]
+            columns.refused[index] = merge_by_performance(
+                versions.rows, merge, places, judged, columns.found, sizes, options, space.room
+            )
+    if not judges:
+        merge_into(versions.rows, sizes.width, merge)
+    merge_user(versions.rows, source, target, sizes)
+
+
+def performance(row, user_row, places, lists, sizes, options, room):
+    """Return HR@20 x NDCG@20 of the lists' first items, by `row` and a user of `user_row`."""
+    item_dim = length(sizes.item_dims)
+    user = part(user_row, places.user, length(sizes.dims), USER)
+    shared = part(row, places.shared, sizes.n_shared, SHARED)
+    bias = mix_rows(user, shared, room, sizes, options)
+    hits, total = 0, 0.0
+    for entry in range(lists.shape[0]):
+        mark, beaten, size = float32(0.0), 0, lists.shape[1]
+        for place in range(lists.shape[1]):
+            if lists[entry, place] < 0:  # PADDING: fewer candidates than other users
+                size = place
+                break
+            item = part(row, places.items + lists[entry, place] * item_dim, item_dim, ITEM)
+            z = item_score(user, item, shared, bias, room, sizes, options)
+            if place == 0:
+                mark = z
+            elif z < mark:
+                beaten += 1
+        rank = size - 1 - beaten
+        if rank < CUTOFF:
+            hits += 1
+            total += GAINS[rank]
+    return float32(hits / len(lists) * (total / len(lists)))
+
+
+def merge_by_performance(rows, merge, places, lists, found, sizes, options, room):
+    """Merge each version in turn: the same numbers as :mod:`gossiprec.compute.local_update`.
+
+    Returns
+    -------
+    refused : bool
+        Whether neither the own version nor the last received one had any performance.
+    """
+    width, begin, end = sizes.width, merge.begin, merge.end
+    at = merge.target * width
+    out = rows[at : at + width]
+    if merge.target != merge.source:
+        copy_floats(rows, at, rows, merge.source * width, end)
+    refused = False
+    for entry in range(merge.first, merge.last):
+        low = np.int64(merge.row[entry]) * width
+        received, keep, refused = rows[low : low + width], float32(0.5), False
+        if len(lists):
+            user_row = out if begin > 0 else received
+            worth = performance(received, user_row, places, lists, sizes, options, room)
+            own = performance(out, out, places, lists, sizes, options, room)
+            found[entry] = worth
+            refused = own + worth == float32(0.0)
+            keep = float32(1.0) if refused else own / (own + worth)
+        if keep == float32(0.0):
+            copy_floats(rows, at + begin, rows, low + begin, end - begin)
+        else:
+            for k in range(begin, end):
+                out[k] = mix(out[k], received[k], keep)
+    return refused
+
+
+def fill_scores(user, shared, table, begin, items, sizes, options, room, out):
+    """Fill `out` with the scores of items, of which row j is at ``begin + j * item_width`` of a flat table."""
+    item_dim, bias = length(sizes.item_dims), mix_rows(user, shared, room, sizes, options)
     for j in range(len(items)):
         at = begin + np.int64(items[j]) * item_dim
-        out[j] = score(ScoredRows(user, part(table, at, item_dim, ITEM), shared), room, shape)
+        out[j] = item_score(user, part(table, at, item_dim, ITEM), shared, bias, room, sizes, options)
 
 
 def score_items(rows, row, user, offsets, items, sizes, options, out):
     """Fill `out` with predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.score`)."""
-    dim = length(sizes.dims)
+    dim, room = length(sizes.dims), new_room(sizes, options)
     for q in range(len(row)):
-        theta, places = rows[row[q]], row_places(user[q], sizes)
-        own, shared = part(theta, places.user, dim, USER), part(theta, places.shared, sizes.n_shared, SHARED)
+        theta, places = row[q] * sizes.width, row_places(user[q], sizes)
+        own = part(rows, theta + places.user, dim, USER)
+        shared = part(rows, theta + places.shared, sizes.n_shared, SHARED)
         low, high = offsets[q], offsets[q + 1]
-        fill_scores(own, shared, theta, places.items, items[low:high], sizes, options, out[low:high])
+        begin = theta + places.items
+        fill_scores(own, shared, rows, begin, items[low:high], sizes, options, room, out[low:high])
 
 
-def rank_victims(victims, asked, latest, sizes, options):
-    """Fill ``latest[rule, target set, victim]`` with the relevance of the victims to the adversaries' user rows."""
-    mode = swap_float_mode(NO_DENORMALS)
-    dim, offsets, longest = length(sizes.dims), asked.offsets, 0
-    for a in range(len(asked.n_targets)):
-        longest = max(longest, offsets[a + 1] - offsets[a])
-    picked, scratch = np.empty(longest, float32), np.empty(SCRATCH, float32)
-    for v in range(len(victims.ids)):
-        theta, places = victims.rows[victims.row[v]], row_places(0, sizes)
-        for a in range(len(asked.n_targets)):
-            shared = part(theta, places.shared, sizes.n_shared, SHARED)
-            if len(victims.shared_of):
-                shared = part(victims.shared_of[a], 0, sizes.n_shared, SHARED)
-            items, n = asked.items[offsets[a] : offsets[a + 1]], asked.n_targets[a]
-            user = part(victims.users[a], 0, dim, USER)
-            fill_scores(user, shared, theta, places.items, items, sizes, options, picked)
-            if asked.rules[0] == MEMBERS:
-                for j in range(n):
-                    picked[j] = entropy(picked[j])
-            for r in range(len(asked.rules)):
-                latest[r, a, victims.ids[v]] = compute_relevance(
-                    asked.rules[r], asked.thresholds[r], picked[:n], picked[n : len(items)], scratch
-                )
-    swap_float_mode(mode)
-
-
-def fill_entropies(victims, a, items, sizes, options, out):
-    """Fill `out`, (n_victims, n_items), with entropies of items by the victims' items and a's user row."""
-    for v in range(len(victims.row)):
-        theta, places = victims.rows[victims.row[v]], row_places(0, sizes)
-        shared = part(theta, places.shared, sizes.n_shared, SHARED)
-        if len(victims.shared_of):
-            shared = part(victims.shared_of[a], 0, sizes.n_shared, SHARED)
-        user = part(victims.users[a], 0, length(sizes.dims), USER)
-        fill_scores(user, shared, theta, places.items, items, sizes, options, out[v])
-        for j in range(len(items)):
-            out[v, j] = entropy(out[v, j])
-
-
-N_OF_QUERY = 3
-"""Numbers of each query before the shape: the widths of an item's row, of the shared weights, and of the room."""
-
-
-def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
-    """Fill `scores` from a kept vector ``[user | items | shared]``; sizes are in the constants of the queries."""
-    if len(queries.items) == 0:
-        return
-    about = queries.weights[0]
-    item_dim, n_shared = np.int64(about[0]), np.int64(about[1])
-    memory, shape = np.empty(np.int64(about[2]), float32), np.empty(len(about) - N_OF_QUERY, np.int64)
-    for k in range(len(shape)):
-        shape[k] = np.int64(about[N_OF_QUERY + k])
-    room = part(memory, 0, len(memory), ROOM)
-    own, weights = part(user, user_at, dim, USER), part(shared, shared_at, n_shared, SHARED)
-    for j in range(len(queries.items)):
-        at = dim + np.int64(queries.items[j]) * item_dim
-        scores[j] = score(ScoredRows(own, part(vector, at, item_dim, ITEM), weights), room, shape)
-
-
-def fit_user(a, rows, row, now, state, recipe, sizes):
-    """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen."""
-    samples, node, dim = state.samples, state.adversaries[a], length(sizes.dims)
-    item_dim, places, n_shared = length(sizes.item_dims), row_places(0, sizes), sizes.n_shared
-    positives = samples.positives[samples.offsets[node] : samples.offsets[node + 1]]
-    n = len(positives) * (1 + FIT_NEGATIVES)
-    items, memory = np.empty(n, np.int32), np.empty(len(recipe.room), float32)
-    sample_negatives(
-        positives, samples.member[node], sizes.n_items, node, state.n_fits[a], FIT_NEGATIVES, samples.seed,
-        items,
-    )  # fmt: skip
-    user, m, v, gradient = state.users[a], np.zeros(dim), np.zeros(dim), np.zeros(dim)
-    slopes = np.zeros(dim + item_dim + n_shared, float32)
-    of = ScoredRows(
-        part(slopes, 0, dim, OF_USER), part(slopes, dim, item_dim, OF_ITEM),
-        part(slopes, dim + item_dim, n_shared, OF_SHARED),
-    )  # fmt: skip
-    room, shape = part(memory, 0, len(memory), ROOM), constants(recipe.shape)
-    for k in range(dim):
-        user[k] = state.start[a, k]
-    for step in range(1, FIT_STEPS + 1 if n else 1):
-        slopes[:] = float32(0.0)
-        for s in range(n):
-            at = row + places.items + np.int64(items[s]) * item_dim
-            p = ScoredRows(
-                part(user, 0, dim, USER), part(rows, at, item_dim, ITEM),
-                part(rows, row + places.shared, n_shared, SHARED),
-            )  # fmt: skip
-            error = float32(1.0) / (float32(1.0) + np.exp(-score(p, room, shape)))
-            if s % (1 + FIT_NEGATIVES) == 0:
-                error -= float32(1.0)
-            add_gradient(p, error, of, room, shape)
-        for k in range(dim):
-            gradient[k] = slopes[k]
-        step_vector(user, m, v, gradient, 1 if recipe.summed else n, step, FIT_RATE)
-    state.n_fits[a] += 1
-    state.due[a] = now + state.refit_every
-
-
-class ModelLoops(NamedTuple):
-    """The loops for one model."""
+class TrainingLoops(NamedTuple):
+    """The loops of training and of scores for one model."""
 
     run_tasks: Any
+    run_anchored_tasks: Any
     run_private_tasks: Any
     score_items: Any
-    rank_victims: Any
-    fill_entropies: Any
-    score_kept: Any
-    fit_user: Any
+    fill_scores: Any
+
+
+def specialise_updates(fill: Any, factor: Any) -> tuple[Any, Any]:
+    """Return the local update, plain and anchored, with given functions `fill_gradients` and `record_factor`."""
+    of_record = {"record_factor": factor}
+    step = specialise(descend, borrow, add_drift=specialise(add_drift, borrow, **of_record), **of_record)
+    epoch = specialise(run_epoch, borrow, fill_gradients=fill, descend=step)
+    update = {"run_update": specialise(run_update, borrow, run_epoch=epoch)}
+    return specialise(train_task, borrow, **update), specialise(train_anchored_task, borrow, **update)
 
 
 @functools.cache
-def specialise_model(score: Any, add_gradient: Any) -> ModelLoops:
+def specialise_training(score: Any, add_gradient: Any, *, affine: bool) -> TrainingLoops:
     """Return the loops with a model's own functions, which are plain Python, in place."""
-    of_score = {"score": borrow(score)}
-    calls = score.__name__ in add_gradient.__code__.co_names  # back-propagation begins with the score
-    called = {score.__name__: of_score["score"]} if calls else {}
-    both = {**of_score, "add_gradient": specialise(add_gradient, borrow, **called)}
-    gradients = specialise(fill_gradients, borrow, **both)
-    epoch = specialise(run_epoch, borrow, fill_gradients=gradients)
-    scores = specialise(fill_scores, borrow, **of_score)
-    return ModelLoops(
-        specialise_tasks(new_workspace, specialise(train_task, borrow, run_epoch=epoch), merge_task),
-        specialise_private(specialise(add_clipped_gradients, borrow, **both)),
+    of = specialise_formula(score, add_gradient, affine=affine)
+    measure = specialise(performance, noinline, **of.scoring)
+    weigh = specialise(merge_by_performance, inline, performance=measure)
+    merge = specialise(merge_task, inline, merge_by_performance=weigh)
+    if affine:
+        mix_rows = {"mix_rows": of.scoring["mix_rows"]}
+        fill = specialise(fill_affine_gradients, borrow, add_gradient=of.gradient["add_gradient"], **mix_rows)
+    else:
+        fill = specialise(fill_gradients, borrow, **of.gradient)
+    train, anchored = specialise_updates(fill, affine_record_factor if affine else record_factor)
+    scores = specialise(fill_scores, borrow, **of.scoring)
+    return TrainingLoops(
+        specialise_tasks(new_workspace, train, merge),
+        specialise_tasks(new_anchored_workspace, anchored),
+        specialise_private(specialise(add_clipped_gradients, borrow, **of.gradient)),
         specialise(score_items, fill_scores=scores),
-        specialise(rank_victims, fill_scores=scores),
-        specialise(fill_entropies, fill_scores=scores),
-        specialise(score_kept_rows, inline, **of_score),
-        specialise(fit_user, noinline, **both),
+        scores,
     )

@@ -23,7 +23,7 @@ from gossiprec.models.base.kernel_interface import (
     flat_view,
 )
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.models.base.task_kernels import check_flat_task, specialise_tasks
+from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.models.prme_g import kernels, observer_kernels
 
 _NOWHERE = np.zeros((0, 3), np.float32)
@@ -47,7 +47,7 @@ class PRMEGKernels(ModelKernels):
         """Run `tasks` of one wave."""
         work, feed, options = self.work, self.work.feed, self.work.model.options
         arena, seed = work.arena, np.uint64(work.seed)
-        specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task, check_flat_task)(
+        specialise_tasks(kernels.new_workspace, kernels.train_task, kernels.merge_task)(
             tasks,
             TaskColumns.of(program, update_numbers),
             Versions(flat_view(arena.rows), arena.first, arena.second, arena.steps),

@@ -311,7 +311,7 @@ def train_task(index, columns, versions, samples, rule, sizes, options, space):
 
 
 @inline
-def new_workspace(n_moves, versions, rule, sizes):
+def new_workspace(n_moves, versions, rule, sizes, options):
     """Return the working arrays for nodes with up to `n_moves` moves."""
     dim, negatives = length(sizes.dims), rule.negatives
     n = n_moves * negatives
@@ -332,7 +332,7 @@ def new_workspace(n_moves, versions, rule, sizes):
 
 
 @inline
-def merge_task(index, columns, versions, sizes, seed, space):
+def merge_task(index, columns, versions, sizes, seed, options, space):
     """Merge the deliveries of a task; rows of float16 are rounded by the last one's message."""
     rows, node, dim = versions.rows, columns.node[index], length(sizes.dims)
     source, target = np.int64(columns.source[index]), np.int64(columns.target[index])

@@ -53,9 +53,10 @@ class MoveRecipe(NamedTuple):
 
 
 @inline
-def score_kept_rows(vector, user, user_at, shared, shared_at, queries, dim, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
     """Fill `scores` for moves among the kept rows ``[user | P S | P S ...]``, with any user row."""
-    asked, contexts, weights = queries
+    asked, contexts, weights, _ = queries
+    dim = length(sizes.dims)
     for s in range(len(asked)):
         at = dim + asked[s] * 2 * dim
         distance = weights[s, 0] * squared_distance(vector, at, user, user_at, dim)

@@ -51,15 +51,15 @@ class GMF(Model):
     @classmethod
     def kernels(cls) -> type[ModelKernels]:
         """Return the compiled form."""
-        from gossiprec.models.gmf.kernel_bindings import GMFKernels
+        from gossiprec.models.base.kernel_template import template_kernels
 
-        return GMFKernels
+        return template_kernels(score, add_gradient, affine=True)
 
     def gradient(self) -> CompiledGradient:
-        """Return the compiled gradient of the loss."""
-        from gossiprec.models.gmf.kernels import gradient
+        """Return the gradient of a batch."""
+        from gossiprec.models.base.item_gradients import affine_gradient
 
-        return gradient(self.options.dim, summed=self.options.summed)
+        return affine_gradient(score, add_gradient, self)
 
     def blocks(self) -> tuple[ParameterBlock, ...]:
         """Return ``users | items | weight | bias``, h being the weight."""
@@ -81,4 +81,22 @@ class GMF(Model):
         return self.options.cross_entropy(self.score(p, batch), batch["labels"], batch["weights"])
 
 
-__all__ = ["GMF"]
+def score(p, room, shape):  # type: ignore[no-untyped-def]
+    """Return the logit, for :func:`gossiprec.models.base.kernel_template.template_kernels`."""
+    dim = len(p.user)
+    total = p.shared[dim]
+    for k in range(dim):
+        total += p.user[k] * p.shared[k] * p.item[k]
+    return total
+
+
+def add_gradient(p, error, slopes, room, shape):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the logit, times `error`."""
+    dim = len(p.user)
+    for k in range(dim):
+        slopes.item[k] += error * (p.user[k] * p.shared[k])
+    for k in range(dim):
+        slopes.user[k] += error * p.item[k] * p.shared[k]
+    for k in range(dim):
+        slopes.shared[k] += error * p.item[k] * p.user[k]
+    slopes.shared[dim] += error
