@@ -217,6 +217,32 @@ def part(typing, values, at, count, kind):
     return result(values, types.int64, types.int64, kind), generate
 
 
+@intrinsic(prefer_literal=True)
+def stored_part(typing, values, at, count, kind, wide, wide_at):
+    """Return `count` stored numbers as :func:`part` does; float16 bits are first copied to `wide`, from `wide_at`."""
+    result = PartArray(kind.literal_value)
+
+    def generate(context, builder, signature, args):
+        given = context.make_array(signature.args[0])(context, builder, args[0])
+        data = builder.gep(given.data, [args[1]])
+        if signature.args[0].dtype != types.float32:
+            room = context.make_array(signature.args[4])(context, builder, args[4])
+            halves, data = data, builder.gep(room.data, [args[5]])
+            with cgutils.for_range(builder, args[2]) as loop:
+                bits = builder.load(builder.gep(halves, [loop.index]))
+                number = builder.fpext(builder.bitcast(bits, ir.HalfType()), ir.FloatType())
+                builder.store(number, builder.gep(data, [loop.index]))
+        found = context.make_array(result)(context, builder)
+        size = ir.Constant(ir.IntType(64), 4)
+        populate_array(
+            found, data, cgutils.pack_array(builder, [args[2]]), cgutils.pack_array(builder, [size]), size,
+            meminfo=None, parent=None,
+        )  # fmt: skip
+        return found._getvalue()
+
+    return result(values, types.int64, types.int64, kind, wide, types.int64), generate
+
+
 def _place(context: Any, builder: Any, kind: PartArray, array: Any, index_type: Any, index: Any) -> Any:
     array = context.make_array(kind)(context, builder, array)
     index = context.cast(builder, index, index_type, types.intp)

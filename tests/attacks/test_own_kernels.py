@@ -65,7 +65,7 @@ class Gap(Toy):
 
 
 @inline
-def score_by_product(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
+def score_by_product(vector, user, user_at, shared, shared_at, queries, sizes, scores):
     queries, dim = queries.items, length(sizes.dims)
     for j in range(len(queries)):
         total = float32(0.0)
@@ -75,7 +75,7 @@ def score_by_product(vector, user, user_at, shared, shared_at, queries, recipe, 
 
 
 @inline
-def score_by_gap(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
+def score_by_gap(vector, user, user_at, shared, shared_at, queries, sizes, scores):
     queries, dim = queries.items, length(sizes.dims)
     for j in range(len(queries)):
         total = float32(0.0)

@@ -18,7 +18,7 @@ from gossiprec.compute.local_update import (
 from gossiprec.data.split import Split
 from gossiprec.measures import MEASURES, RelevantRanks
 from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks
-from gossiprec.models.prme_g.kernels import numpy_order_sum
+from gossiprec.models.base.template_performance import numpy_order_sum
 from tests.compute.worlds import EVERY, World, make_executor, run_waves, same, up_to_date
 
 N_ITEMS = 60

@@ -112,14 +112,15 @@ def test_numbers_that_float16_has_are_kept_whatever_the_noise():
         assert to_float16(values, np.array([key], np.uint32)).astype(np.float32).tobytes() == values.tobytes()
 
 
-def test_fused_gmf_in_float16_says_what_to_use():
+def test_fused_gmf_with_adam_in_float16_says_what_to_use():
     with pytest.raises(ScenarioError, match=r"'fused' has no kernels for gmf with float16 .*'batched'"):
         make_executor("fused", World(storage="float16").workload())
 
 
-def test_fused_prme_with_adam_says_what_to_use():
-    with pytest.raises(ScenarioError, match=r"prme-g with 'adam'.*'sgd'"):
-        make_executor("fused", World(model="prme-g", training=TrainingSettings()).workload())
+def test_fused_prme_with_adam_in_float16_says_what_to_use():
+    world = World(model="prme-g", training=TrainingSettings(), storage="float16")
+    with pytest.raises(ScenarioError, match=r"prme-g with float16 .*'sgd'"):
+        make_executor("fused", world.workload())
 
 
 def test_fused_prme_under_dp_sgd_is_refused():

@@ -14,6 +14,7 @@ import torch
 
 from gossiprec.base.errors import ScenarioError
 from gossiprec.base.options import Options
+from gossiprec.compute.local_update import TrainingSettings
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.progress import NullProgress
 from gossiprec.models import MODELS, BlockRole, Model, ParameterBlock, biased_mf
@@ -185,7 +186,16 @@ def test_private_weights_are_left_to_another_executor():
 
     assert kernels.missing_feature(None, "float32", frozenset(), layout) == "the private block 'privates'"
     assert kernels.missing_feature(None, "float32", frozenset(), OfPairs(Options()).layout(3)) is None
-    assert kernels.missing_feature(None, "float16", frozenset(), layout) == "float16 (executor.storage)"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "ways", "missing"),
+    [("sgd", (), None), ("adam", (), "float16"), ("sgd", ("private",), "float16")],
+)
+def test_rows_of_float16_have_kernels_under_plain_gradient_descent(optimizer, ways, missing):
+    layout, training = OfPairs(Options()).layout(3), TrainingSettings(optimizer=optimizer)
+    found = Own.kernels().missing_feature(training, "float16", frozenset(ways), layout)
+    assert found is None if missing is None else missing in found
 
 
 class Notes(NullProgress):

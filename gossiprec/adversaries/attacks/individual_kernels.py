@@ -84,11 +84,11 @@ class ObserverMemory(NamedTuple):
     momenta: F32
 
 
-def score_kept_rows(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, sizes, scores):
     """Stand in for the model's: fill `scores` of the queries on a kept vector ``[user | items | shared]``.
 
     The user row begins at ``user[user_at]``, the shared weights at ``shared[shared_at]``: arguments of their own, so
-    that the compiler knows constants. `queries` is a KeptQueries; `recipe` is that of :func:`fit_user`.
+    that the compiler knows constants. `queries` is a KeptQueries.
     """
     raise NotImplementedError
 
@@ -215,7 +215,7 @@ def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
         mine = kept.kept_items[kept.kept_offsets[a] : kept.kept_offsets[a + 1]]
         low, high = queries.offsets[a], queries.offsets[a + 1]
         query = KeptQueries(
-            queries.items[low:high], queries.contexts[low:high], queries.weights[low:high], room.room
+            queries.items[low:high], queries.contexts[low:high], queries.weights[low:high], room.room, recipe
         )
         n, count, tail = queries.n_targets[a], high - low, dim + len(mine) * length(sizes.item_dims)
         size, my_user = tail + sizes.n_shared, 0 if n_users == 1 else columns.node[task] * dim
@@ -244,13 +244,11 @@ def observe_tasks(seen, hides, queries, kept, fictive, recipe, room, sizes):
                     vector = room.wide[:size]
                     place += 1
                 if not hidden:
-                    score_kept_rows(vector, vector, zero, vector, tail, query, recipe, sizes, scores)
+                    score_kept_rows(vector, vector, zero, vector, tail, query, sizes, scores)
                 elif fictive.own:
-                    score_kept_rows(vector, own, zero, own, width, query, recipe, sizes, scores)
+                    score_kept_rows(vector, own, zero, own, width, query, sizes, scores)
                 else:
-                    score_kept_rows(
-                        vector, fictive.users[a], zero, vector, tail, query, recipe, sizes, scores
-                    )
+                    score_kept_rows(vector, fictive.users[a], zero, vector, tail, query, sizes, scores)
                 fill_relevance(scores[:count], n, queries, room.scratch, latest[b, :, a, victim])
 
 

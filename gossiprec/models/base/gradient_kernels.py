@@ -11,13 +11,13 @@ import numpy as np
 
 from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.gradient_loops import (
-    BatchInputs,
     DrawnSequences,
     SequenceInputs,
     specialise_batches,
     specialise_sequences,
 )
 from gossiprec.models.base.kernel_interface import (
+    NO_CONTEXT,
     AdversaryQueries,
     ModelKernels,
     ScoreQuery,
@@ -26,6 +26,7 @@ from gossiprec.models.base.kernel_interface import (
     has_own_gradient,
 )
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout
+from gossiprec.models.base.template_formula import NO_CONSTANTS, FormulaInputs
 from gossiprec.models.feeds import ListFeed, PointwiseFeed, SequenceFeed
 
 
@@ -75,14 +76,18 @@ class GradientKernels(ModelKernels):
             tasks, columns, *self.training_inputs(), None, self._inputs(columns, tasks)
         )
 
-    def _inputs(self, columns: TaskColumns, tasks: I64) -> BatchInputs | SequenceInputs:
+    def _inputs(self, columns: TaskColumns, tasks: I64) -> FormulaInputs | SequenceInputs:
         return self._list_inputs(columns, tasks) if self._reads_lists else self._batch_inputs()
 
-    def _batch_inputs(self) -> BatchInputs:
+    def _batch_inputs(self) -> FormulaInputs:
         n_items = self.sizes.n_items
         most = min(n_items, self.work.training.batch_size or n_items)
         room = 2 * most * (len(self.item_dims) + 1) + self._gradient.room
-        return BatchInputs(room, self._gradient.shape, self.work.node_settings.drift_penalty)
+        gradient, penalty = self._gradient, self.work.node_settings.drift_penalty
+        seed = np.uint64(self.work.seed)
+        return FormulaInputs(
+            room, gradient.shape, gradient.summed, penalty, seed, NO_CONTEXT, NO_CONSTANTS, (), ()
+        )
 
     def _list_inputs(self, columns: TaskColumns, tasks: I64) -> SequenceInputs:
         """Return the inputs of tasks that train, with their lists."""
@@ -106,6 +111,7 @@ class GradientKernels(ModelKernels):
             np.empty(self._gradient.room, np.float32),
             self._gradient.shape,
             work.node_settings.drift_penalty,
+            np.uint64(work.seed),
         )
 
     def _draws(self, node: int, update: int, step: int, samples: Any) -> F32:

@@ -39,26 +39,11 @@ def fill(core, items, slopes, item_slopes, batch, shape, room):
     raise NotImplementedError
 
 
-class BatchInputs(NamedTuple):
-    """The further inputs of batches of labelled items.
-
-    Attributes
-    ----------
-    n_room : int
-        Numbers of working memory: a batch's items as columns, their slopes, two weights of each, then the gradient's.
-    shape
-        Of the gradient.
-    penalty : ndarray of float32, shape (n_nodes,)
-        Of each node: factor of the squared drift of a batch's items.
-    """
-
-    n_room: int
-    shape: Any
-    penalty: F32
-
-
 def fill_gradients(batch, touched, space, rule, sizes, options):
-    """Fill the gradients of the batch's records and of the core."""
+    """Fill the gradients of the batch's records and of the core.
+
+    The working memory holds a batch's items as columns, their slopes, two weights of each, then the gradient's.
+    """
     n, item_dim, records = len(touched), length(sizes.item_dims), space.records
     core, span, size = space.core, length(sizes.dims) + sizes.n_shared, length(sizes.item_dims) * len(touched)
     room = space.room[room_places(sizes).rest :]
@@ -98,7 +83,9 @@ class UpdateLoops(NamedTuple):
 @functools.cache
 def specialise_batches(gradient: Any) -> UpdateLoops:
     """Return the loops over tasks for a gradient of labelled items."""
-    train, anchored = specialise_updates(specialise(fill_gradients, noinline, fill=gradient), record_factor)
+    train, anchored = specialise_updates(
+        specialise(fill_gradients, noinline, fill=gradient), record_factor, {}, {}
+    )
     return UpdateLoops(
         specialise_tasks(new_workspace, train, inline(merge_task)),
         specialise_tasks(new_anchored_workspace, anchored),
@@ -175,6 +162,8 @@ class SequenceInputs(NamedTuple):
     room, shape
         Of the gradient.
     penalty : ndarray of float32, shape (n_nodes,)
+    seed : int
+        Of the rounding of float16, which merges know.
     """
 
     tasks: I64
@@ -185,14 +174,28 @@ class SequenceInputs(NamedTuple):
     room: F32
     shape: Any
     penalty: F32
+    seed: np.uint64
 
 
 class ListWorkspace(NamedTuple):
-    """The working arrays of a thread: rows of the core, and the number of each item among those of a list."""
+    """The working arrays of a thread.
+
+    Attributes
+    ----------
+    cores
+        Rows of the core.
+    number
+        The number of each item among those of a list.
+    moments
+        In place of a node's moments under plain gradient descent.
+    block
+        Of merges of float16, which these models do not have.
+    """
 
     cores: F32
     number: I32
     moments: F32
+    block: F32
 
 
 @inline
@@ -201,7 +204,7 @@ def new_list_workspace(most, versions, rule, sizes, options):
     span = length(sizes.dims) + sizes.n_shared
     return ListWorkspace(
         np.empty((4, span), float32), np.full(sizes.n_items, -1, np.int32),
-        np.zeros(0 if rule.adam else sizes.width, float32),
+        np.zeros(0 if rule.adam else sizes.width, float32), np.empty(0, float32),
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def affine_gradient(score: Any, add_gradient: Any, model: Any) -> CompiledGradie
 
 @functools.cache
 def _specialised(score: Any, add_gradient: Any) -> Any:
-    return specialise(fill_affine, **specialise_formula(score, add_gradient, affine=True).gradient)
+    return specialise(fill_affine, **specialise_formula(score, add_gradient, "affine").gradient)
 
 
 def fill_affine(core, items, slopes, item_slopes, batch, shape, room):

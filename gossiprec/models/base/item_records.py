@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from numpy import float32
 
 from gossiprec.base.arrays import F32
 from gossiprec.native.jit import borrow, copy_floats
 from gossiprec.numerics.lazy_adam import advance_record, advance_rows, fill_moves, fill_tables, move_record
+from gossiprec.numerics.merge import narrow_row, widen_row
 
 
 class NodeRow(NamedTuple):
@@ -25,54 +27,47 @@ class NodeRow(NamedTuple):
 
 
 @borrow
-def load_records(n, begin, dim, row, space):
-    """Copy the rows of the sampled items into records; return the number of records."""
-    records, count = space.records, 0
-    for s in range(n):
-        item = space.items[s]
-        if space.record_of[item] < 0:
-            space.record_of[item] = count
-            space.held[count] = item
-            low, at = begin + item * dim, count * 4 * dim
-            copy_floats(records, at, row.theta, low, dim)
-            copy_floats(records, at + dim, row.first, low, dim)
-            copy_floats(records, at + 2 * dim, row.second, low, dim)
-            count += 1
-    return count
+def load_record(item, count, begin, dim, row, adam, space):
+    """Copy an item's row into a record if it has none; return the number of records, which was `count`."""
+    if space.record_of[item] >= 0:
+        return count
+    records, low, at = space.records, begin + np.int64(item) * dim, count * 4 * dim
+    space.record_of[item] = count
+    space.held[count] = item
+    widen_row(records, at, row.theta, low, dim)
+    if adam:
+        copy_floats(records, at + dim, row.first, low, dim)
+        copy_floats(records, at + 2 * dim, row.second, low, dim)
+    return count + 1
 
 
 @borrow
-def store_records(count, begin, dim, row, space):
-    """Copy the records back and clear them."""
+def store_records(count, begin, dim, row, key, adam, space):
+    """Copy the records back and clear them; numbers of float16 are rounded by `key`."""
     records = space.records
     for c in range(count):
         item = space.held[c]
         space.record_of[item] = -1
         low, at = begin + item * dim, c * 4 * dim
-        copy_floats(row.theta, low, records, at, dim)
-        copy_floats(row.first, low, records, at + dim, dim)
-        copy_floats(row.second, low, records, at + 2 * dim, dim)
+        narrow_row(row.theta, low, low, records, at, dim, key)
+        if adam:
+            copy_floats(row.first, low, records, at + dim, dim)
+            copy_floats(row.second, low, records, at + 2 * dim, dim)
 
 
 @borrow
-def sync_records(batch, step, space, dim, adam, one_segment, epsilon):
-    """Bring the records of a batch up to date and list them; return their number."""
-    items, record_of, touched, at_step = space.items, space.record_of, space.touched, space.at_step
-    records, tables, moves = space.records, space.tables, space.moves
-    if one_segment:
-        fill_moves(tables, step, moves)
-    count = 0
-    for sample in batch:
-        c = record_of[items[sample]]
-        if at_step[c] >= 0:
-            if one_segment and at_step[c] < step:
-                move_record(records, c, dim, moves, at_step[c], epsilon)
-            elif adam and at_step[c] < step:
-                advance_record(records, c, dim, tables, at_step[c], step, epsilon)
-            at_step[c] = -1
-            touched[count] = c
-            count += 1
-    return count
+def touch_record(c, count, step, space, dim, adam, one_segment, epsilon):
+    """Bring a record up to date and list it if the batch has not touched it; return the number of listed records."""
+    at_step, records = space.at_step, space.records
+    if at_step[c] < 0:
+        return count
+    if one_segment and at_step[c] < step:
+        move_record(records, c, dim, space.moves, at_step[c], epsilon)
+    elif adam and at_step[c] < step:
+        advance_record(records, c, dim, space.tables, at_step[c], step, epsilon)
+    at_step[c] = -1
+    space.touched[count] = c
+    return count + 1
 
 
 @borrow

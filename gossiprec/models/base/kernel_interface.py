@@ -173,13 +173,14 @@ class FictiveState(NamedTuple):
 class KeptQueries(NamedTuple):
     """An adversary's queries: places among its kept items, places of their contexts, and constants of the model.
 
-    `room` is working memory (:attr:`ModelKernels.room_size`), which begins with zeros.
+    `room` is working memory (:attr:`ModelKernels.room_size`), which begins with zeros; `recipe` is that of a fit.
     """
 
     items: I32
     contexts: I32
     weights: F32
     room: F32
+    recipe: Any
 
 
 class ScoreColumns(NamedTuple):
@@ -296,7 +297,7 @@ class ModelKernels(ABC):
         The context of the executor: model, layout, training settings, feed, arena, seed, settings of nodes.
     """
 
-    merges_by_performance: ClassVar[bool] = False
+    merges_by_performance: bool = False
     """Whether :meth:`merge_and_train` computes the weights of merges by performance itself."""
 
     scores_performance: ClassVar[bool] = False
@@ -338,7 +339,8 @@ class ModelKernels(ABC):
 
     def training_inputs(self) -> tuple[Versions, Samples, TrainingRule, Sizes]:
         """Return the inputs of loops that train on labelled items."""
-        work, arena, positives = self.work, self.work.arena, self.work.feed.positives
+        work, arena = self.work, self.work.arena
+        positives = getattr(work.feed, "moves", work.feed.positives)
         return (
             Versions(flat_view(arena.rows), arena.first, arena.second, arena.steps),
             Samples(positives.offsets, positives.values, work.feed.member, np.uint64(work.seed)),

@@ -16,6 +16,7 @@ Nodes with items that are drawn back to their start (`anchor`; Share less) have 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +29,9 @@ from gossiprec.models.base.item_records import (
     NodeRow,
     begin_epoch,
     end_epoch,
-    load_records,
+    load_record,
     store_records,
-    sync_records,
+    touch_record,
 )
 from gossiprec.models.base.task_kernels import specialise_tasks
 from gossiprec.models.base.template_formula import (
@@ -42,21 +43,47 @@ from gossiprec.models.base.template_formula import (
     SHARED,
     SUM,
     USER,
+    FormulaInputs,
+    FormulaRoom,
+    Kind,
+    Queries,
     ScoredRows,
+    TableRows,
     add_gradient,
     clear,
-    item_score,
+    core_slopes,
     mix_rows,
     new_room,
+    query_score,
     room_places,
     score,
     specialise_formula,
 )
-from gossiprec.native.jit import borrow, constants, copy_floats, inline, length, noinline, part, specialise
-from gossiprec.numerics.draw_kernels import sample_negatives, shuffle
+from gossiprec.models.base.template_pairs import PairFunctions, specialise_pairs
+from gossiprec.native.jit import (
+    borrow,
+    constants,
+    copy_floats,
+    inline,
+    is_float32,
+    length,
+    noinline,
+    part,
+    specialise,
+    stored_part,
+)
+from gossiprec.numerics.draw_kernels import philox, sample_negatives, shuffle
 from gossiprec.numerics.flat_ops import exp32
-from gossiprec.numerics.lazy_adam import AdamTables, adam_step, new_tables, record_offsets, step_record
-from gossiprec.numerics.merge import Merge, merge_into, mix
+from gossiprec.numerics.lazy_adam import (
+    AdamTables,
+    adam_step,
+    fill_moves,
+    new_tables,
+    record_offsets,
+    step_record,
+)
+from gossiprec.numerics.merge import BLOCK, Merge, merge_into, merge_rounded, mix, narrow_row, widen_row
+from gossiprec.numerics.noise import MERGED, TRAINED
 from gossiprec.numerics.relevance_kernels import GAINS
 
 
@@ -65,6 +92,13 @@ class Anchor(NamedTuple):
 
     values: F32
     pull: float32
+
+
+class Treatment(NamedTuple):
+    """The inputs of the formula, and the anchor of a local update, or None."""
+
+    formula: FormulaInputs
+    anchor: Anchor | None
 
 
 class TemplateWorkspace(NamedTuple):
@@ -92,6 +126,11 @@ class TemplateWorkspace(NamedTuple):
         In place of a node's moments under plain gradient descent.
     anchor
         Room for the records' first values; empty if no item is drawn back.
+    before, weights
+        Record of each positive's context, -1 if unknown, and the weights of each item's query
+        (:mod:`.template_pairs`); empty for models without contexts.
+    block
+        Of merges of float16.
     """
 
     items: np.ndarray
@@ -109,15 +148,19 @@ class TemplateWorkspace(NamedTuple):
     moves: F32
     no_moments: F32
     anchor: F32
+    before: np.ndarray
+    weights: F32
+    block: F32
 
 
 @inline
 def _new_workspace(most, versions, rule, sizes, options, n_anchored):
     dim, item_dim, n_items = length(sizes.dims), length(sizes.item_dims), sizes.n_items
-    n = most * (1 + rule.negatives)
+    n, n_weights = most * (1 + rule.negatives), length(options.weight_dims)
     size = n if rule.batch_size == 0 else min(rule.batch_size, n)
     tables = new_tables(0 if size == 0 else (n + size - 1) // size)
-    held = min(n, n_items)
+    n_contexts = most if n_weights else 0
+    held = min(n + n_contexts, n_items)
     return TemplateWorkspace(
         np.empty(n, np.int32),
         np.empty(n, np.int32),
@@ -125,7 +168,7 @@ def _new_workspace(most, versions, rule, sizes, options, n_anchored):
         np.empty(held, np.int64),
         np.empty(held, np.int64),
         np.empty(held, np.int64),
-        np.empty(held * 4 * item_dim, float32),
+        np.empty((held + min(n_contexts, 1)) * 4 * item_dim, float32),
         np.zeros(held, float32),
         np.empty(max(size, held), float32),
         np.empty(4 * (dim + sizes.n_shared), float32),
@@ -134,6 +177,9 @@ def _new_workspace(most, versions, rule, sizes, options, n_anchored):
         np.empty((len(tables.sums), 16), float32),
         np.zeros(0 if rule.adam else sizes.width, float32),
         np.empty(min(held, n_anchored) * item_dim, float32),
+        np.empty(n_contexts, np.int64),
+        np.empty(n * n_weights, float32),
+        np.empty(0 if is_float32(versions.rows) else BLOCK, float32),
     )
 
 
@@ -182,14 +228,6 @@ def add_scaled(total, factor, values):
         total[k] += factor * values[k]
 
 
-@borrow
-def core_slopes(core, sizes):
-    """Return the offsets of the gradients of the user's row and of shared weights in the core."""
-    dim = length(sizes.dims)
-    at = 3 * (dim + sizes.n_shared)
-    return at, at + dim
-
-
 def fill_gradients(batch, touched, space, rule, sizes, options):
     """Fill the gradients of the batch's records and of the core."""
     dim, item_dim, core, records = length(sizes.dims), length(sizes.item_dims), space.core, space.records
@@ -197,7 +235,7 @@ def fill_gradients(batch, touched, space, rule, sizes, options):
     shape = constants(options.shape)
     room = part(space.room, room_places(sizes).rest, options.n_room, ROOM)
     user, shared = part(core, 0, dim, USER), part(core, dim, sizes.n_shared, SHARED)
-    at_user, at_shared = core_slopes(core, sizes)
+    at_user, at_shared = core_slopes(sizes)
     of_user, of_shared = part(core, at_user, dim, OF_USER), part(core, at_shared, sizes.n_shared, OF_SHARED)
     clear(of_user)
     clear(of_shared)
@@ -250,7 +288,9 @@ def fill_affine_gradients(batch, touched, space, rule, sizes, options):
     dim, item_dim, n_shared = length(sizes.dims), length(sizes.item_dims), sizes.n_shared
     core, records, slope, room, at = space.core, space.records, space.slope, space.room, room_places(sizes)
     user, shared = part(core, 0, dim, USER), part(core, dim, n_shared, SHARED)
-    total = affine_slopes(batch, space, rule, sizes, mix_rows(user, shared, room, sizes, options))
+    total = affine_slopes(
+        batch, space, rule, sizes, mix_rows(user, shared, FormulaRoom(room, sizes, options))
+    )
     point, weighted = part(room, at.point, item_dim, ITEM), part(room, at.item, item_dim, OF_ITEM)
     clear(weighted)
     for c in touched:
@@ -259,7 +299,7 @@ def fill_affine_gradients(batch, touched, space, rule, sizes, options):
             weighted[k] += e * records[theta + uint64(k)]
     for k in range(item_dim):
         point[k] = weighted[k]
-    at_user, at_shared = core_slopes(core, sizes)
+    at_user, at_shared = core_slopes(sizes)
     of_user, of_shared = part(core, at_user, dim, OF_USER), part(core, at_shared, n_shared, OF_SHARED)
     clear(of_user)
     clear(of_shared)
@@ -324,22 +364,34 @@ def descend(step, touched, space, rule, sizes, anchor):
         core[k] -= rate * core[3 * span + k]
 
 
-def run_epoch(n, count, done, table, space, rule, sizes, options, anchor):
+@borrow
+def touch_sample(s, count, step, space, rule, dim, one_segment, epsilon):
+    """List the record of a sample's item; return the number of listed records."""
+    c = space.record_of[space.items[s]]
+    return touch_record(c, count, step, space, dim, rule.adam, one_segment, epsilon)
+
+
+def run_epoch(n, count, done, table, space, rule, sizes, treatment):
     """Pass once over the samples in their order; return the number of optimizer steps.
 
     `table` is the item table: rows that no sample touches move here, all steps in one pass. `done` steps were taken
-    before. `anchor` is None, or the values to which records are drawn back.
+    before.
     """
     at_step, slope = space.at_step, space.slope
-    epsilon, adam, item_dim = float32(rule.epsilon), rule.adam, length(sizes.item_dims)
+    epsilon, item_dim = float32(rule.epsilon), length(sizes.item_dims)
     size = n if rule.batch_size == 0 else rule.batch_size
     n_steps = (n + size - 1) // size
     one_segment = begin_epoch(n_steps, done, count, table, space, rule)
     for b in range(n_steps):
         batch = space.order[b * size : min(n, (b + 1) * size)]
-        touched = space.touched[: sync_records(batch, b, space, item_dim, adam, one_segment, epsilon)]
-        fill_gradients(batch, touched, space, rule, sizes, options)
-        descend(done + b + 1, touched, space, rule, sizes, anchor)
+        if one_segment:
+            fill_moves(space.tables, b, space.moves)
+        n_touched = 0
+        for s in batch:
+            n_touched = touch_sample(s, n_touched, b, space, rule, item_dim, one_segment, epsilon)
+        touched = space.touched[:n_touched]
+        fill_gradients(batch, touched, space, rule, sizes, treatment.formula)
+        descend(done + b + 1, touched, space, rule, sizes, treatment.anchor)
         for c in touched:
             slope[c] = float32(0.0)
             at_step[c] = b + 1
@@ -348,19 +400,57 @@ def run_epoch(n, count, done, table, space, rule, sizes, options, anchor):
 
 
 @borrow
-def exchange_core(theta, m, v, places, space, sizes, store):
-    """Copy the user's row and the shared weights, with moments, to the core; back if `store`."""
-    core, dim = space.core, length(sizes.dims)
-    span = dim + sizes.n_shared
-    for k in range(span):
-        at = places.user + k if k < dim else places.shared + k - dim
-        if store:
-            theta[at], m[at], v[at] = core[k], core[span + k], core[2 * span + k]
-        else:
-            core[k], core[span + k], core[2 * span + k] = theta[at], m[at], v[at]
+def load_core(row, places, space, sizes, adam):
+    """Copy the user's row and the shared weights, with moments, to the core."""
+    core, dim, n_shared = space.core, length(sizes.dims), sizes.n_shared
+    span = dim + n_shared
+    widen_row(core, 0, row.theta, places.user, dim)
+    widen_row(core, dim, row.theta, places.shared, n_shared)
+    if adam:
+        copy_floats(core, span, row.first, places.user, dim)
+        copy_floats(core, span + dim, row.first, places.shared, n_shared)
+        copy_floats(core, 2 * span, row.second, places.user, dim)
+        copy_floats(core, 2 * span + dim, row.second, places.shared, n_shared)
 
 
-def run_update(index, columns, versions, samples, rule, sizes, options, space, anchor):
+@borrow
+def store_core(row, places, space, sizes, key, adam):
+    """Copy the core back; numbers of float16 are rounded by `key`."""
+    core, dim, n_shared = space.core, length(sizes.dims), sizes.n_shared
+    span = dim + n_shared
+    narrow_row(row.theta, places.user, places.user, core, 0, dim, key)
+    narrow_row(row.theta, places.shared, places.shared, core, dim, n_shared, key)
+    if adam:
+        copy_floats(row.first, places.user, core, span, dim)
+        copy_floats(row.first, places.shared, core, span + dim, n_shared)
+        copy_floats(row.second, places.user, core, 2 * span, dim)
+        copy_floats(row.second, places.shared, core, 2 * span + dim, n_shared)
+
+
+@borrow
+def count_samples(n_positives, rule):
+    """Return the number of samples of a local update: every positive, each with its negatives."""
+    return n_positives * (1 + rule.negatives)
+
+
+@borrow
+def load_samples(n_positives, low, begin, row, space, rule, sizes, options):
+    """Make a record of each item; return the number of records."""
+    count, dim = 0, length(sizes.item_dims)
+    for s in range(n_positives * (1 + rule.negatives)):
+        count = load_record(space.items[s], count, begin, dim, row, rule.adam, space)
+    return count
+
+
+@borrow
+def keep_start(count, space, dim, anchor):
+    """Keep the records' values, if they are drawn back to them."""
+    if anchor is not None:
+        for c in range(count):
+            copy_floats(anchor.values, c * dim, space.records, c * 4 * dim, dim)
+
+
+def run_update(index, columns, versions, samples, rule, sizes, treatment, space):
     """Run a local update; with `once` all updates use the negatives of update 0."""
     i, update, item_dim = columns.node[index], columns.update[index], length(sizes.item_dims)
     positives = samples.positives[samples.offsets[i] : samples.offsets[i + 1]]
@@ -369,36 +459,35 @@ def run_update(index, columns, versions, samples, rule, sizes, options, space, a
     if rule.adam:
         m, v = versions.first[i], versions.second[i]
     row, places = NodeRow(theta, m, v), row_places(i, sizes)
-    begin, end = places.items, places.shared
-    n = len(positives) * (1 + rule.negatives)
+    begin, end, n = places.items, places.shared, count_samples(len(positives), rule)
     size = n if rule.batch_size == 0 else rule.batch_size
     drawn = 0 if rule.once else update
     sample_negatives(
         positives, samples.member[i], sizes.n_items, i, drawn, rule.negatives, samples.seed, space.items
     )
-    exchange_core(theta, m, v, places, space, sizes, False)
-    count = load_records(n, begin, item_dim, row, space)
-    if anchor is not None:
-        for c in range(count):
-            copy_floats(anchor.values, c * item_dim, space.records, c * 4 * item_dim, item_dim)
+    load_core(row, places, space, sizes, rule.adam)
+    first = samples.offsets[i]
+    count = load_samples(len(positives), first, begin, row, space, rule, sizes, treatment.formula)
+    keep_start(count, space, item_dim, treatment.anchor)
     table = NodeRow(theta[begin:end], m[begin:end], v[begin:end])
     for epoch in range(rule.epochs):
         shuffle(space.order, n, i, update * rule.epochs + epoch, samples.seed, n > size)
         done = versions.steps[i]
-        versions.steps[i] += run_epoch(n, count, done, table, space, rule, sizes, options, anchor)
-    store_records(count, begin, item_dim, row, space)
-    exchange_core(theta, m, v, places, space, sizes, True)
+        versions.steps[i] += run_epoch(n, count, done, table, space, rule, sizes, treatment)
+    key = np.uint32(0) if is_float32(versions.rows) else philox(samples.seed, 0, update, i, TRAINED)[0]
+    store_records(count, begin, item_dim, row, key, rule.adam, space)
+    store_core(row, places, space, sizes, key, rule.adam)
 
 
 def train_task(index, columns, versions, samples, rule, sizes, options, space):
     """Run a plain local update."""
-    run_update(index, columns, versions, samples, rule, sizes, options, space, None)
+    run_update(index, columns, versions, samples, rule, sizes, Treatment(options, None), space)
 
 
 def train_anchored_task(index, columns, versions, samples, rule, sizes, options, space):
     """Run a local update with a drift penalty."""
     anchor = Anchor(space.anchor, float32(2.0) * options.penalty[columns.node[index]])
-    run_update(index, columns, versions, samples, rule, sizes, options, space, anchor)
+    run_update(index, columns, versions, samples, rule, sizes, Treatment(options, anchor), space)
 
 
 def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
@@ -428,10 +517,24 @@ def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
 
 
 @borrow
-def merge_user(rows, source, target, sizes):
-    """Copy the source's user row to the target: user rows are not merged if a node has only its own."""
-    if sizes.n_users == 1 and target != source:
-        copy_floats(rows, target * sizes.width, rows, source * sizes.width, length(sizes.dims))
+def copy_stored(rows, at, low, count):
+    """Copy `count` numbers of `rows`, of float32 or of the bits of float16."""
+    if is_float32(rows):
+        copy_floats(rows, at, rows, low, count)
+    else:
+        for k in range(count):
+            rows[uint64(at) + uint64(k)] = rows[uint64(low) + uint64(k)]
+
+
+@borrow
+def merge_rows(rows, merge, columns, node, sizes, options, space):
+    """Merge versions by their weights; rows of float16 are rounded once, by the last one's message."""
+    if is_float32(rows):
+        merge_into(rows, sizes.width, merge)
+    else:
+        message = columns.merge_message[merge.last - 1] if merge.last > merge.first else 0
+        key = philox(options.seed, 0, message, node, MERGED)[0]
+        merge_rounded(rows, sizes.width, merge, key, space.block)
 
 
 def merge_task(index, columns, versions, sizes, lists, options, space):
@@ -447,28 +550,30 @@ def merge_task(index, columns, versions, sizes, lists, options, space):
         if judges:
             judged = lists.items[lists.offsets[node] : lists.offsets[node + 1]]
             columns.refused[index] = merge_by_performance(
-                versions.rows, merge, places, judged, columns.found, sizes, options, space.room
+                versions.rows, merge, places, judged, columns.found, FormulaRoom(space.room, sizes, options)
             )
     if not judges:
-        merge_into(versions.rows, sizes.width, merge)
-    merge_user(versions.rows, source, target, sizes)
+        merge_rows(versions.rows, merge, columns, node, sizes, options, space)
+    if sizes.n_users == 1 and target != source:  # user rows are not merged
+        copy_stored(versions.rows, target * sizes.width, source * sizes.width, length(sizes.dims))
 
 
-def performance(row, user_row, places, lists, sizes, options, room):
+def performance(row, user_row, places, lists, form):
     """Return HR@20 x NDCG@20 of the lists' first items, by `row` and a user of `user_row`."""
-    item_dim = length(sizes.item_dims)
-    user = part(user_row, places.user, length(sizes.dims), USER)
-    shared = part(row, places.shared, sizes.n_shared, SHARED)
-    bias = mix_rows(user, shared, room, sizes, options)
+    room, sizes, options = form
+    at = room_places(sizes)
+    user = stored_part(user_row, places.user, length(sizes.dims), USER, room, at.user)
+    shared = stored_part(row, places.shared, sizes.n_shared, SHARED, room, at.shared)
+    rows, bias = TableRows(user, shared, row, places.items), mix_rows(user, shared, form)
     hits, total = 0, 0.0
     for entry in range(lists.shape[0]):
         mark, beaten, size = float32(0.0), 0, lists.shape[1]
+        queries = Queries(lists[entry], options.contexts, options.constants)
         for place in range(lists.shape[1]):
             if lists[entry, place] < 0:  # PADDING: fewer candidates than other users
                 size = place
                 break
-            item = part(row, places.items + lists[entry, place] * item_dim, item_dim, ITEM)
-            z = item_score(user, item, shared, bias, room, sizes, options)
+            z = query_score(rows, queries, place, bias, form)
             if place == 0:
                 mark = z
             elif z < mark:
@@ -480,7 +585,7 @@ def performance(row, user_row, places, lists, sizes, options, room):
     return float32(hits / len(lists) * (total / len(lists)))
 
 
-def merge_by_performance(rows, merge, places, lists, found, sizes, options, room):
+def merge_by_performance(rows, merge, places, lists, found, form):
     """Merge each version in turn: the same numbers as :mod:`gossiprec.compute.local_update`.
 
     Returns
@@ -488,7 +593,7 @@ def merge_by_performance(rows, merge, places, lists, found, sizes, options, room
     refused : bool
         Whether neither the own version nor the last received one had any performance.
     """
-    width, begin, end = sizes.width, merge.begin, merge.end
+    width, begin, end = form.sizes.width, merge.begin, merge.end
     at = merge.target * width
     out = rows[at : at + width]
     if merge.target != merge.source:
@@ -499,8 +604,8 @@ def merge_by_performance(rows, merge, places, lists, found, sizes, options, room
         received, keep, refused = rows[low : low + width], float32(0.5), False
         if len(lists):
             user_row = out if begin > 0 else received
-            worth = performance(received, user_row, places, lists, sizes, options, room)
-            own = performance(out, out, places, lists, sizes, options, room)
+            worth = performance(received, user_row, places, lists, form)
+            own = performance(out, out, places, lists, form)
             found[entry] = worth
             refused = own + worth == float32(0.0)
             keep = float32(1.0) if refused else own / (own + worth)
@@ -512,24 +617,24 @@ def merge_by_performance(rows, merge, places, lists, found, sizes, options, room
     return refused
 
 
-def fill_scores(user, shared, table, begin, items, sizes, options, room, out):
-    """Fill `out` with the scores of items, of which row j is at ``begin + j * item_width`` of a flat table."""
-    item_dim, bias = length(sizes.item_dims), mix_rows(user, shared, room, sizes, options)
-    for j in range(len(items)):
-        at = begin + np.int64(items[j]) * item_dim
-        out[j] = item_score(user, part(table, at, item_dim, ITEM), shared, bias, room, sizes, options)
+def fill_scores(rows, queries, form, out):
+    """Fill `out` with the scores of queries."""
+    bias = mix_rows(rows.user, rows.shared, form)
+    for j in range(len(queries.items)):
+        out[j] = query_score(rows, queries, j, bias, form)
 
 
-def score_items(rows, row, user, offsets, items, sizes, options, out):
+def score_items(rows, row, user, offsets, queries, sizes, options, out):
     """Fill `out` with predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.score`)."""
-    dim, room = length(sizes.dims), new_room(sizes, options)
+    dim, room, at = length(sizes.dims), new_room(sizes, options), room_places(sizes)
     for q in range(len(row)):
         theta, places = row[q] * sizes.width, row_places(user[q], sizes)
-        own = part(rows, theta + places.user, dim, USER)
-        shared = part(rows, theta + places.shared, sizes.n_shared, SHARED)
+        own = stored_part(rows, theta + places.user, dim, USER, room, at.user)
+        shared = stored_part(rows, theta + places.shared, sizes.n_shared, SHARED, room, at.shared)
         low, high = offsets[q], offsets[q + 1]
-        begin = theta + places.items
-        fill_scores(own, shared, rows, begin, items[low:high], sizes, options, room, out[low:high])
+        some = Queries(queries.items[low:high], queries.contexts[low:high], queries.weights[low:high])
+        given = TableRows(own, shared, rows, theta + places.items)
+        fill_scores(given, some, FormulaRoom(room, sizes, options), out[low:high])
 
 
 class TrainingLoops(NamedTuple):
@@ -542,33 +647,51 @@ class TrainingLoops(NamedTuple):
     fill_scores: Any
 
 
-def specialise_updates(fill: Any, factor: Any) -> tuple[Any, Any]:
-    """Return the local update, plain and anchored, with given functions `fill_gradients` and `record_factor`."""
+def specialise_updates(
+    fill: Any, factor: Any, touched: Mapping[str, Any], loading: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Return the local update, plain and anchored, with some functions in place.
+
+    Parameters
+    ----------
+    fill, factor : kernel
+        In place of `fill_gradients` and `record_factor`.
+    touched, loading : mapping
+        By name, the functions that replace those of :func:`run_epoch` and of :func:`run_update`.
+    """
     of_record = {"record_factor": factor}
     step = specialise(descend, borrow, add_drift=specialise(add_drift, borrow, **of_record), **of_record)
-    epoch = specialise(run_epoch, borrow, fill_gradients=fill, descend=step)
-    update = {"run_update": specialise(run_update, borrow, run_epoch=epoch)}
+    epoch = specialise(run_epoch, borrow, fill_gradients=fill, descend=step, **touched)
+    update = {"run_update": specialise(run_update, borrow, run_epoch=epoch, **loading)}
     return specialise(train_task, borrow, **update), specialise(train_anchored_task, borrow, **update)
 
 
 @functools.cache
-def specialise_training(score: Any, add_gradient: Any, *, affine: bool) -> TrainingLoops:
+def specialise_training(
+    score: Any, add_gradient: Any, kind: Kind, pairs: PairFunctions | None
+) -> TrainingLoops:
     """Return the loops with a model's own functions, which are plain Python, in place."""
-    of = specialise_formula(score, add_gradient, affine=affine)
+    of = specialise_formula(score, add_gradient, kind)
     measure = specialise(performance, noinline, **of.scoring)
     weigh = specialise(merge_by_performance, inline, performance=measure)
     merge = specialise(merge_task, inline, merge_by_performance=weigh)
-    if affine:
+    own: dict[str, Any] = {}
+    touched: dict[str, Any] = {}
+    if kind == "affine":
         mix_rows = {"mix_rows": of.scoring["mix_rows"]}
         fill = specialise(fill_affine_gradients, borrow, add_gradient=of.gradient["add_gradient"], **mix_rows)
+    elif pairs is not None:
+        fill, touched["touch_sample"], own = specialise_pairs(of, pairs)
     else:
         fill = specialise(fill_gradients, borrow, **of.gradient)
-    train, anchored = specialise_updates(fill, affine_record_factor if affine else record_factor)
-    scores = specialise(fill_scores, borrow, **of.scoring)
+    factor = affine_record_factor if kind == "affine" else record_factor
+    train, anchored = specialise_updates(fill, factor, touched, own)
+    scores = specialise(fill_scores, noinline, **of.scoring)
+    clipped = specialise(add_clipped_gradients, borrow, **of.gradient) if pairs is None else None
     return TrainingLoops(
         specialise_tasks(new_workspace, train, merge),
         specialise_tasks(new_anchored_workspace, anchored),
-        specialise_private(specialise(add_clipped_gradients, borrow, **of.gradient)),
+        None if clipped is None else specialise_private(clipped),
         specialise(score_items, fill_scores=scores),
         scores,
     )

@@ -18,36 +18,47 @@ from gossiprec.base.arrays import F32, Bools
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernel_interface import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.base.template_formula import (
+    CONTEXT,
     ITEM,
+    OF_CONTEXT,
     OF_ITEM,
     OF_SHARED,
     OF_USER,
     ROOM,
     SHARED,
     USER,
+    WEIGHTS,
+    ContextRows,
+    FormulaRoom,
+    Kind,
+    Queries,
     ScoredRows,
+    TableRows,
     add_gradient,
-    item_score,
     mix_rows,
     new_room,
+    query_score,
     room_places,
     score,
     specialise_formula,
 )
-from gossiprec.models.base.template_kernels import fill_scores, row_places, specialise_training
+from gossiprec.models.base.template_kernels import fill_scores, row_places
+from gossiprec.models.base.template_pairs import PairFunctions, add_penalty, set_weights
 from gossiprec.native.jit import (
     NO_DENORMALS,
     borrow,
     constants,
     inline,
     length,
+    load_float32,
     noinline,
     part,
     specialise,
+    stored_part,
     swap_float_mode,
 )
 from gossiprec.numerics.draw_kernels import sample_negatives
-from gossiprec.numerics.flat_ops import range_is_finite
+from gossiprec.numerics.flat_ops import exp32, range_is_finite
 from gossiprec.numerics.lazy_adam import step_vector
 from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
 from gossiprec.numerics.relevance_kernels import (
@@ -63,48 +74,113 @@ CLASSES = 1024
 """Number of classes into which items are sorted by their scores for all adversaries, to find the best ones first."""
 
 
-def score_kept_rows(vector, user, user_at, shared, shared_at, queries, recipe, sizes, scores):
+def score_kept_rows(vector, user, user_at, shared, shared_at, queries, sizes, scores):
     """Fill `scores` from a kept vector ``[user | items | shared]``, with any user row and shared weights."""
-    dim, item_dim = length(sizes.dims), length(sizes.item_dims)
+    dim, form = length(sizes.dims), FormulaRoom(queries.room, sizes, queries.recipe)
     own, weights = part(user, user_at, dim, USER), part(shared, shared_at, sizes.n_shared, SHARED)
-    bias = mix_rows(own, weights, queries.room, sizes, recipe)
-    for j in range(len(queries.items)):
-        item = part(vector, dim + np.int64(queries.items[j]) * item_dim, item_dim, ITEM)
-        scores[j] = item_score(own, item, weights, bias, queries.room, sizes, recipe)
+    fill_scores(TableRows(own, weights, vector, dim), queries, form, scores)
+
+
+class FitSamples(NamedTuple):
+    """The samples of a fit: the place of the first positive, the items, and the weights of each item's query."""
+
+    first: int
+    items: Any
+    weights: F32
+
+
+@borrow
+def fill_fit_weights(samples, recipe):
+    """Fill no weights."""
+
+
+def fill_fit_pair_weights(samples, recipe):
+    """Fill the weights of each item's query."""
+    n = length(recipe.weight_dims)
+    for place in range(len(samples.items)):
+        before = recipe.contexts[samples.first + place // (1 + FIT_NEGATIVES)]
+        weights = part(samples.weights, place * n, n, WEIGHTS)
+        set_weights(weights, recipe.constants, samples.items[place], before, recipe.numbers)
+
+
+@borrow
+def count_fit_samples(n_positives):
+    """Return the number of samples of a fit."""
+    return n_positives * (1 + FIT_NEGATIVES)
+
+
+@borrow
+def count_fit_pairs(n_positives):
+    """Return the number of pairs of a fit."""
+    return n_positives * FIT_NEGATIVES
+
+
+def add_fit_gradient(s, samples, rows, of, form):
+    """Add the derivatives of the loss of sample s."""
+    room, sizes, recipe = form
+    at, n, shape = room_places(sizes), length(sizes.item_dims), constants(recipe.shape)
+    item = stored_part(rows.table, rows.begin + np.int64(samples.items[s]) * n, n, ITEM, room, at.row)
+    p, own = ScoredRows(rows.user, item, rows.shared), part(room, at.rest, recipe.n_room, ROOM)
+    error = float32(1.0) / (float32(1.0) + exp32(-score(p, own, shape)))
+    if s % (1 + FIT_NEGATIVES) == 0:
+        error -= float32(1.0)
+    add_gradient(p, error, ScoredRows(of.user, of.item, of.shared), own, shape)
+
+
+def add_fit_pair_gradient(s, samples, rows, of, form):
+    """Add the derivatives of the loss of pair s."""
+    room, sizes, recipe = form
+    at, n, n_weights = room_places(sizes), length(sizes.item_dims), length(recipe.weight_dims)
+    shape, own = constants(recipe.shape), part(room, at.rest, recipe.n_room, ROOM)
+    t = s // FIT_NEGATIVES
+    place, rival_place = t * (1 + FIT_NEGATIVES), s + t + 1
+    one, other = np.int64(samples.items[place]), np.int64(samples.items[rival_place])
+    before = recipe.contexts[samples.first + t]
+    known = np.int64(before) if before >= 0 else one
+    weights = part(samples.weights, place * n_weights, n_weights, WEIGHTS)
+    other_weights = part(samples.weights, rival_place * n_weights, n_weights, WEIGHTS)
+    context = stored_part(rows.table, rows.begin + known * n, n, CONTEXT, room, at.context)
+    item = stored_part(rows.table, rows.begin + one * n, n, ITEM, room, at.row)
+    rival = stored_part(rows.table, rows.begin + other * n, n, ITEM, room, at.point)
+    p = ContextRows(rows.user, item, rows.shared, context, weights)
+    q = ContextRows(rows.user, rival, rows.shared, context, other_weights)
+    slope = float32(1.0) / (float32(1.0) + exp32(score(p, own, shape) - score(q, own, shape)))
+    add_gradient(p, -slope, of, own, shape)
+    add_gradient(q, slope, of, own, shape)
+    add_penalty(p, q, float32(1.0), of, of, recipe.numbers)
 
 
 def fit_user(a, rows, row, now, state, recipe, sizes):
     """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen."""
-    samples, node, dim = state.samples, state.adversaries[a], length(sizes.dims)
-    item_dim, places, n_shared = length(sizes.item_dims), row_places(0, sizes), sizes.n_shared
-    positives = samples.positives[samples.offsets[node] : samples.offsets[node + 1]]
-    n = len(positives) * (1 + FIT_NEGATIVES)
-    items, memory = np.empty(n, np.int32), np.empty(recipe.n_room, float32)
+    drawn, node, dim, n_shared = state.samples, state.adversaries[a], length(sizes.dims), sizes.n_shared
+    item_dim, places, first = length(sizes.item_dims), row_places(0, sizes), drawn.offsets[node]
+    positives = drawn.positives[first : drawn.offsets[node + 1]]
+    n, size = count_fit_samples(len(positives)), len(positives) * (1 + FIT_NEGATIVES)
+    items, room, weights = (
+        np.empty(size, np.int32),
+        new_room(sizes, recipe),
+        np.empty(size * length(recipe.weight_dims), float32),
+    )
     sample_negatives(
-        positives, samples.member[node], sizes.n_items, node, state.n_fits[a], FIT_NEGATIVES, samples.seed,
-        items,
-    )  # fmt: skip
+        positives, drawn.member[node], sizes.n_items, node, state.n_fits[a], FIT_NEGATIVES, drawn.seed, items
+    )
+    samples = FitSamples(first, items, weights)
+    fill_fit_weights(samples, recipe)
     user, m, v, gradient = state.users[a], np.zeros(dim), np.zeros(dim), np.zeros(dim)
-    slopes = np.zeros(dim + item_dim + n_shared, float32)
-    of = ScoredRows(
+    slopes = np.zeros(dim + 2 * item_dim + n_shared, float32)
+    of = ContextRows(
         part(slopes, 0, dim, OF_USER), part(slopes, dim, item_dim, OF_ITEM),
-        part(slopes, dim + item_dim, n_shared, OF_SHARED),
+        part(slopes, dim + 2 * item_dim, n_shared, OF_SHARED),
+        part(slopes, dim + item_dim, item_dim, OF_CONTEXT), part(weights, 0, 0, WEIGHTS),
     )  # fmt: skip
-    room, shape = part(memory, 0, len(memory), ROOM), constants(recipe.shape)
+    shared = stored_part(rows, row + places.shared, n_shared, SHARED, room, room_places(sizes).shared)
+    given = TableRows(part(user, 0, dim, USER), shared, rows, row + places.items)
     for k in range(dim):
         user[k] = state.start[a, k]
     for step in range(1, FIT_STEPS + 1 if n else 1):
         slopes[:] = float32(0.0)
         for s in range(n):
-            at = row + places.items + np.int64(items[s]) * item_dim
-            p = ScoredRows(
-                part(user, 0, dim, USER), part(rows, at, item_dim, ITEM),
-                part(rows, row + places.shared, n_shared, SHARED),
-            )  # fmt: skip
-            error = float32(1.0) / (float32(1.0) + np.exp(-score(p, room, shape)))
-            if s % (1 + FIT_NEGATIVES) == 0:
-                error -= float32(1.0)
-            add_gradient(p, error, of, room, shape)
+            add_fit_gradient(s, samples, given, of, FormulaRoom(room, sizes, recipe))
         for k in range(dim):
             gradient[k] = slopes[k]
         step_vector(user, m, v, gradient, 1 if recipe.summed else n, step, FIT_RATE)
@@ -167,15 +243,15 @@ def item_moments(theta, begin, n_items, centre, second):
             second[k, other] = 0.0
     for item in range(n_items):
         for k in range(dim):
-            centre[k] += theta[begin + item * dim + k]
+            centre[k] += load_float32(theta[begin + item * dim + k])
     for k in range(dim):
         centre[k] /= n_items
     for item in range(n_items):
         low = begin + item * dim
         for k in range(dim):
-            away = theta[low + k] - centre[k]
+            away = load_float32(theta[low + k]) - centre[k]
             for other in range(k + 1):
-                second[k, other] += away * (theta[low + other] - centre[other])
+                second[k, other] += away * (load_float32(theta[low + other]) - centre[other])
     for k in range(dim):
         for other in range(k):
             second[other, k] = second[k, other]
@@ -222,7 +298,7 @@ def build_column_table(theta, begin, mean, table, place):
     for item in range(n_items):
         worth[item] = float32(0.0)
         for k in range(dim):
-            worth[item] += mean[k] * theta[begin + item * dim + k]
+            worth[item] += mean[k] * load_float32(theta[begin + item * dim + k])
         low, high = min(low, worth[item]), max(high, worth[item])
     scale = float32(CLASSES - 1) / (high - low)
     start = np.zeros(CLASSES + 1, np.int64)
@@ -237,7 +313,7 @@ def build_column_table(theta, begin, mean, table, place):
         place[item] = start[c]
         start[c] += 1
         for k in range(dim):
-            table[k, place[item]] = theta[begin + item * dim + k]
+            table[k, place[item]] = load_float32(theta[begin + item * dim + k])
 
 
 @borrow
@@ -278,95 +354,106 @@ def ndcg_among_all(targets, bias, mixed, space):
 
 
 @borrow
-def examine_victim(rows, at, victims, shared_of_victim, rules, space, sizes, options):
+def examine_victim(rows, begin, shared, victims, rules, space, form):
     """Prepare nothing: each query is scored. Return False."""
     return False
 
 
-def examine_affine_victim(rows, at, victims, shared_of_victim, rules, space, sizes, options):
+def examine_affine_victim(rows, begin, shared, victims, rules, space, form):
     """Prepare the relevance against all other items, by moments and columns; return whether the items are finite."""
-    n, dim = sizes.n_items, length(sizes.dims)
-    item_moments(rows, at, n, space.centre, space.second)
+    n, item_dim, dim = form.sizes.n_items, length(form.sizes.item_dims), length(form.sizes.dims)
+    item_moments(rows, begin, n, space.centre, space.second)
     if (rules == NDCG).any():
-        mean, n_shared = np.zeros(length(sizes.item_dims), float32), sizes.n_shared
-        shared = part(rows, shared_of_victim, n_shared, SHARED)
+        mean = np.zeros(item_dim, float32)
         for a in range(len(victims.users)):
-            mix_rows(part(victims.users[a], 0, dim, USER), shared, space.room, sizes, options)
-            for k in range(len(mean)):
+            mix_rows(part(victims.users[a], 0, dim, USER), shared, form)
+            for k in range(item_dim):
                 mean[k] += space.mixed[k]
-        build_column_table(rows, at, mean, space.table, space.place)
-    return range_is_finite(rows, at, n * length(sizes.item_dims))
+        build_column_table(rows, begin, mean, space.table, space.place)
+    return range_is_finite(rows, begin, n * item_dim)
+
+
+class RankedScores(NamedTuple):
+    """The scores of a victim's queries: targets, other references, and the part b of affine scores.
+
+    `brief` says that references are all other items, and are not scored.
+    """
+
+    items: Any
+    own: F32
+    others: F32
+    bias: float32
+    brief: bool
 
 
 @borrow
-def relevance_by_rule(rule, threshold, kept, n, size, bias, brief, space, sizes):
-    """Return the relevance of the scores of `size` queries, of which the first `n` are of targets."""
-    return compute_relevance(rule, threshold, space.picked[:n], space.picked[n:size], space.scratch)
+def relevance_by_rule(rule, threshold, found, space, sizes):
+    """Return the relevance of the scores of queries."""
+    return compute_relevance(rule, threshold, found.own, found.others, space.scratch)
 
 
 @borrow
-def affine_relevance_by_rule(rule, threshold, kept, n, size, bias, brief, space, sizes):
-    """Return the relevance; only the targets are scored if it is against all other items (`brief`)."""
-    own = space.picked[:n]
-    if brief and rule == STANDARDIZED:
-        return nan_to_lowest(
-            standardized_among_all(own, bias, space.mixed, sizes.n_items, space.centre, space.second)
+def affine_relevance_by_rule(rule, threshold, found, space, sizes):
+    """Return the relevance of the scores of queries."""
+    if found.brief and rule == STANDARDIZED:
+        among = standardized_among_all(
+            found.own, found.bias, space.mixed, sizes.n_items, space.centre, space.second
         )
-    if brief and rule == NDCG:
-        return ndcg_among_all(kept[:n], bias, space.mixed, space)
-    return compute_relevance(rule, threshold, own, space.picked[n:size], space.scratch)
+        return nan_to_lowest(among)
+    if found.brief and rule == NDCG:
+        return ndcg_among_all(found.items, found.bias, space.mixed, space)
+    return compute_relevance(rule, threshold, found.own, found.others, space.scratch)
 
 
 def rank_victims(victims, asked, latest, sizes, options):
-    """Fill ``latest[rule, target set, victim]`` with the relevance of the victims to the adversaries' user rows."""
+    """Fill ``latest[rule, target set, victim]`` with the relevance of the victims to the adversaries.
+
+    A victim that withholds its user row is scored with each adversary's, and with its shared weights if there are any.
+    """
     mode = swap_float_mode(NO_DENORMALS)
-    dim, item_dim, offsets, rules, longest = (
-        length(sizes.dims),
-        length(sizes.item_dims),
-        asked.offsets,
-        asked.rules,
-        0,
-    )
+    dim, n_shared, offsets, rules, longest = length(sizes.dims), sizes.n_shared, asked.offsets, asked.rules, 0
     for a in range(len(asked.n_targets)):
         longest = max(longest, offsets[a + 1] - offsets[a])
-    space, rows, places = new_rank_room(longest, sizes, options), victims.rows, row_places(0, sizes)
-    room, picked = space.room, space.picked
+    space, rows, at = new_rank_room(longest, sizes, options), victims.rows, room_places(sizes)
+    room, picked, form = space.room, space.picked, FormulaRoom(space.room, sizes, options)
     for v in range(len(victims.ids)):
-        low = np.int64(victims.row[v]) * sizes.width
-        at, shared_at = low + places.items, low + places.shared
-        sound = examine_victim(rows, at, victims, shared_at, rules, space, sizes, options)
+        victim, low = victims.ids[v], np.int64(victims.row[v]) * sizes.width
+        hidden, places = victims.hides[victim], row_places(victim, sizes)
+        own = stored_part(rows, low + places.user, dim, USER, room, at.user)
+        weights = stored_part(rows, low + places.shared, n_shared, SHARED, room, at.shared)
+        begin = low + places.items
+        sound = examine_victim(rows, begin, weights, victims, rules, space, form)
         for a in range(len(asked.n_targets)):
-            shared = part(rows, shared_at, sizes.n_shared, SHARED)
-            if len(victims.shared_of):
-                shared = part(victims.shared_of[a], 0, sizes.n_shared, SHARED)
-            user = part(victims.users[a], 0, dim, USER)
-            bias = mix_rows(user, shared, room, sizes, options)
-            kept, n = asked.items[offsets[a] : offsets[a + 1]], asked.n_targets[a]
-            brief = sound and len(kept) == sizes.n_items
-            size = n if brief else len(kept)
+            user = part(victims.users[a], 0, dim, USER) if hidden else own
+            shared = weights
+            if hidden and len(victims.shared_of):
+                shared = part(victims.shared_of[a], 0, n_shared, SHARED)
+            some, n = slice(offsets[a], offsets[a + 1]), asked.n_targets[a]
+            queries = Queries(asked.items[some], asked.contexts[some], asked.weights[some])
+            brief = sound and len(queries.items) == sizes.n_items
+            size, bias = n if brief else len(queries.items), mix_rows(user, shared, form)
             for j in range(size):
-                item = part(rows, at + np.int64(kept[j]) * item_dim, item_dim, ITEM)
-                picked[j] = item_score(user, item, shared, bias, room, sizes, options)
+                picked[j] = query_score(TableRows(user, shared, rows, begin), queries, j, bias, form)
             if rules[0] == MEMBERS:
                 for j in range(n):
                     picked[j] = entropy(picked[j])
+            found = RankedScores(queries.items[:n], picked[:n], picked[n:size], bias, brief)
             for r in range(len(rules)):
-                latest[r, a, victims.ids[v]] = relevance_by_rule(
-                    rules[r], asked.thresholds[r], kept, n, size, bias, brief, space, sizes
-                )
+                latest[r, a, victim] = relevance_by_rule(rules[r], asked.thresholds[r], found, space, sizes)
     swap_float_mode(mode)
 
 
 def fill_entropies(victims, a, items, sizes, options, out):
     """Fill `out`, (n_victims, n_items), with entropies of items by the victims' items and a's user row."""
-    room, places = new_room(sizes, options), row_places(0, sizes)
+    room, places, at = new_room(sizes, options), row_places(0, sizes), room_places(sizes)
+    form, queries = FormulaRoom(room, sizes, options), Queries(items, options.contexts, options.constants)
     for v in range(len(victims.row)):
         low = np.int64(victims.row[v]) * sizes.width
-        shared = part(victims.rows, low + places.shared, sizes.n_shared, SHARED)
+        shared = stored_part(victims.rows, low + places.shared, sizes.n_shared, SHARED, room, at.shared)
         if len(victims.shared_of):
             shared = part(victims.shared_of[a], 0, sizes.n_shared, SHARED)
         user = part(victims.users[a], 0, length(sizes.dims), USER)
-        fill_scores(user, shared, victims.rows, low + places.items, items, sizes, options, room, out[v])
+        fill_scores(TableRows(user, shared, victims.rows, low + places.items), queries, form, out[v])
         for j in range(len(items)):
             out[v, j] = entropy(out[v, j])
 
@@ -381,17 +468,30 @@ class ObserverLoops(NamedTuple):
 
 
 @functools.cache
-def specialise_observers(score: Any, add_gradient: Any, *, affine: bool) -> ObserverLoops:
+def specialise_observers(
+    score: Any, add_gradient: Any, kind: Kind, pairs: PairFunctions | None
+) -> ObserverLoops:
     """Return the loops with a model's own functions, which are plain Python, in place."""
-    of = specialise_formula(score, add_gradient, affine=affine)
+    of = specialise_formula(score, add_gradient, kind)
     by_rule = {"examine_victim": examine_victim, "relevance_by_rule": relevance_by_rule}
-    if affine:
+    if kind == "affine":
         examine = specialise(examine_affine_victim, inline, mix_rows=of.scoring["mix_rows"])
         by_rule = {"examine_victim": examine, "relevance_by_rule": affine_relevance_by_rule}
-    scores = specialise_training(score, add_gradient, affine=affine).fill_scores
+    scores = specialise(fill_scores, borrow, **of.scoring)
+    if pairs is None:
+        fit = {"add_fit_gradient": specialise(add_fit_gradient, borrow, **of.gradient)}
+    else:
+        penalty = borrow(pairs.add_penalty)
+        fit = {
+            "add_fit_gradient": specialise(add_fit_pair_gradient, borrow, **of.gradient, add_penalty=penalty),
+            "fill_fit_weights": specialise(
+                fill_fit_pair_weights, borrow, set_weights=borrow(pairs.set_weights)
+            ),
+            "count_fit_samples": count_fit_pairs,
+        }
     return ObserverLoops(
-        specialise(score_kept_rows, borrow, **of.scoring),
-        specialise(fit_user, noinline, **of.gradient),
+        specialise(score_kept_rows, borrow, fill_scores=scores),
+        specialise(fit_user, noinline, **fit),
         specialise(rank_victims, **of.scoring, **by_rule),
         specialise(fill_entropies, fill_scores=scores),
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy import float32
 from pydantic import Field
 
 from gossiprec.base.errors import DataError
@@ -44,6 +45,11 @@ class PRMEGOptions(Options):
     loss_reduction: Literal["sum", "mean"] = "sum"
     """reduction over the samples of a batch; sum: a batch moves about as much as its samples one by one"""
 
+    @property
+    def summed(self) -> bool:
+        """Whether the loss is the sum over the samples."""
+        return self.loss_reduction == "sum"
+
 
 @MODELS.register("prme-g")
 class PRMEG(Model):
@@ -68,9 +74,11 @@ class PRMEG(Model):
     @classmethod
     def kernels(cls) -> type[ModelKernels]:
         """Return the compiled form."""
-        from gossiprec.models.prme_g.kernel_bindings import PRMEGKernels
+        from gossiprec.models.base.kernel_template import template_kernels
+        from gossiprec.models.base.template_pairs import PairFunctions
 
-        return PRMEGKernels
+        moves = PairFunctions(set_weights, add_penalty, 3, "places", numbers)
+        return template_kernels(score, add_gradient, pairs=moves)
 
     def bind_to_data(self, split: TrainingData) -> PRMEG:
         """Return the model of items at known places: unit vectors, ``constants["places"]``, (n_items, 3)."""
@@ -120,7 +128,7 @@ class PRMEG(Model):
         return self._reduced(lost, weights) + penalty
 
     def _reduced(self, total: Tensor, weights: Tensor) -> Tensor:
-        return total / weights.sum() if self.options.loss_reduction == "mean" else total
+        return total if self.options.summed else total / weights.sum()
 
     @staticmethod
     def _gap(p: Mapping[str, Tensor], user: Tensor, items: Tensor) -> Tensor:
@@ -149,6 +157,72 @@ def _check_ins(split: TrainingData) -> Visits:
             "use a data set with both: foursquare-nyc, gowalla and synthetic-checkins"
         )
     return found
+
+
+DIAMETER = float32(2.0 * EARTH_RADIUS_KM)
+
+
+def numbers(options: PRMEGOptions) -> tuple[float, float]:
+    """Return the weight of the preference space, and the factor of the penalty."""
+    return options.alpha, options.l2
+
+
+def set_weights(weights, places, item, context, numbers):  # type: ignore[no-untyped-def]
+    """Set the weights of both distances in D, and whether the previous item is known."""
+    weights[0], weights[1], weights[2] = float32(1.0), float32(0.0), float32(0.0)
+    if context >= 0:
+        square, alpha = float32(0.0), float32(numbers[0])
+        for axis in range(3):
+            gap = places[item, axis] - places[context, axis]
+            square += gap * gap
+        half = min(np.sqrt(square) * float32(0.5), float32(1.0))
+        travel = np.sqrt(np.sqrt(float32(1.0) + DIAMETER * np.arcsin(half)))
+        weights[0], weights[1] = travel * alpha, travel * (float32(1.0) - alpha)
+        weights[2] = float32(1.0)
+
+
+def score(p, room, shape):  # type: ignore[no-untyped-def]
+    """Return ``-D``, for :func:`gossiprec.models.base.kernel_template.template_kernels`."""
+    dim, near, step = len(p.user), float32(0.0), float32(0.0)
+    for k in range(dim):
+        gap = p.item[k] - p.user[k]
+        near += gap * gap
+    if p.weights[2] > float32(0.0):
+        for k in range(dim):
+            gap = p.item[dim + k] - p.context[dim + k]
+            step += gap * gap
+    return -(p.weights[0] * near + p.weights[1] * step)
+
+
+def add_gradient(p, error, slopes, room, shape):  # type: ignore[no-untyped-def]
+    """Add the derivatives of the score, times `error`."""
+    dim, factor = len(p.user), float32(2.0) * error * p.weights[0]
+    for k in range(dim):
+        slope = factor * (p.item[k] - p.user[k])
+        slopes.item[k] -= slope
+        slopes.user[k] += slope
+    if p.weights[2] > float32(0.0):
+        factor = float32(2.0) * error * p.weights[1]
+        for k in range(dim):
+            slope = factor * (p.item[dim + k] - p.context[dim + k])
+            slopes.item[dim + k] -= slope
+            slopes.context[dim + k] += slope
+
+
+def add_penalty(p, other, share, slopes, of_other, numbers):  # type: ignore[no-untyped-def]
+    """Add the gradient of the penalty on the parameters of a sample, times `share`."""
+    dim, factor = len(p.user), share * float32(numbers[1])
+    for k in range(dim):
+        slopes.user[k] += factor * p.user[k]
+        slopes.item[k] += factor * p.item[k]
+    for k in range(dim):
+        of_other.item[k] += factor * other.item[k]
+    if p.weights[2] > float32(0.0):
+        for k in range(dim):
+            slopes.item[dim + k] += factor * p.item[dim + k]
+            slopes.context[dim + k] += factor * p.context[dim + k]
+        for k in range(dim):
+            of_other.item[dim + k] += factor * other.item[dim + k]
 
 
 __all__ = ["PRMEG"]
