@@ -9,19 +9,21 @@ HR@20 x NDCG@20 of each validation item among itself and 99 fixed items, with th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Literal
 
 import numpy as np
 
-from gossiprec.base.arrays import F32, I8, I32, I64
+from gossiprec.base.arrays import F32, I8, I32, I64, Bools
 from gossiprec.base.errors import DataError
 from gossiprec.base.ragged import Ragged
 from gossiprec.base.rng import SHUFFLE, generator, philox_words
 from gossiprec.data.split import Split, display_name
 from gossiprec.measures.ranking import CUTOFF, PADDING, candidate_ranks, discounted_gains
+from gossiprec.models.base import Model
 from gossiprec.models.base.parameter_blocks import Layout
+from gossiprec.models.base.terms import ItemTerm
 from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.numerics.noise import gaussian_noise
 
@@ -156,10 +158,10 @@ class TrainingMode(IntEnum):
     """Modes of training, from the cheapest to the most expensive."""
 
     PLAIN = 0
-    ANCHORED = 1
-    """With a drift penalty."""
+    WITH_TERMS = 1
+    """With terms in the loss."""
     PRIVATE = 2
-    """With clipped samples and noise, and possibly a drift penalty."""
+    """With clipped samples and noise, and possibly terms."""
 
     @property
     def kernel_name(self) -> str:
@@ -176,10 +178,6 @@ class NodeSettings:
 
     Attributes
     ----------
-    drift_penalty : ndarray of float32, shape (n_nodes,)
-        tau: adds ``tau * sum_j ||v_j - v_j(start)||^2`` over the items j of a batch to its loss; the start is
-        the item table at the start of the local update; 0 disables it. Under DP-SGD it covers all items and follows
-        the noise.
     clip_norm : ndarray of float32, shape (n_nodes,)
         C: each sample's gradient is scaled down to Euclidean norm C; 0 disables clipping.
     noise_multiplier : ndarray of float32, shape (n_nodes,)
@@ -189,32 +187,69 @@ class NodeSettings:
         each number; 0 disables it.
     most_updates : ndarray of int64, shape (n_nodes,)
         Number of local updates after which the node stops training.
+    terms : dict of ItemTerm to ndarray of float32, shape (n_nodes,)
+        Factor of each term in each node's loss; 0 without it (:meth:`add_term`). Under DP-SGD terms follow the noise.
     """
 
-    drift_penalty: F32
     clip_norm: F32
     noise_multiplier: F32
     update_clip: F32
     update_noise: F32
     most_updates: I64
+    terms: dict[ItemTerm, F32]
 
     @classmethod
     def without_policies(cls, n_nodes: int) -> NodeSettings:
         """Return the settings of nodes without policies."""
         return cls(
-            drift_penalty=np.zeros(n_nodes, np.float32),
             clip_norm=np.zeros(n_nodes, np.float32),
             noise_multiplier=np.zeros(n_nodes, np.float32),
             update_clip=np.zeros(n_nodes, np.float32),
             update_noise=np.zeros(n_nodes, np.float32),
             most_updates=np.full(n_nodes, NO_LIMIT, np.int64),
+            terms={},
         )
+
+    @classmethod
+    def of_model(cls, model: Model, n_nodes: int) -> NodeSettings:
+        """Return the settings of nodes without policies, with the terms that the model's loss has at every node."""
+        settings = cls.without_policies(n_nodes)
+        for term, strength in model.item_terms().items():
+            settings.add_term(term, slice(None), strength)
+        return settings
+
+    def add_term(self, term: ItemTerm, nodes: I64 | slice, strength: float | F32) -> None:
+        """Add a term to the loss of some nodes, times `strength`; the same term twice adds up."""
+        factors = self.terms.setdefault(term, np.zeros(len(self.clip_norm), np.float32))
+        factors[nodes] += np.float32(strength)
+
+    def terms_of(self, node: int) -> dict[ItemTerm, float]:
+        """Return the terms of a node, with their factors."""
+        found = {term: float(factors[node]) for term, factors in self.terms.items()}
+        return {term: factor for term, factor in found.items() if factor}
+
+    def differs_from(self, other: NodeSettings) -> Bools:
+        """Return the nodes that the other settings make train in another way, shape (n_nodes,)."""
+        terms = {*self.terms, *other.terms}
+        nothing = np.zeros(len(self.clip_norm), np.float32)
+        pairs = [(self.terms.get(term, nothing), other.terms.get(term, nothing)) for term in terms]
+        pairs += [(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)[:-1]]
+        return np.any([one != two for one, two in pairs], axis=0)
+
+    @property
+    def strengths(self) -> F32:
+        """The factors of all terms, shape (n_nodes, n_terms)."""
+        found = np.zeros((len(self.clip_norm), len(self.terms)), np.float32)
+        for k, factors in enumerate(self.terms.values()):
+            found[:, k] = factors
+        return found
 
     @property
     def training_modes(self) -> I8:
         """The training mode of each node (:class:`TrainingMode`), shape (n_nodes,)."""
-        anchored = np.where(self.drift_penalty > 0, TrainingMode.ANCHORED, TrainingMode.PLAIN)
-        return np.where(self.clip_norm > 0, TrainingMode.PRIVATE, anchored).astype(np.int8)
+        treated = (self.strengths != 0).any(axis=1)
+        others = np.where(treated, TrainingMode.WITH_TERMS, TrainingMode.PLAIN)
+        return np.where(self.clip_norm > 0, TrainingMode.PRIVATE, others).astype(np.int8)
 
     @property
     def kernel_names(self) -> frozenset[str]:

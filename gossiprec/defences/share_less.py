@@ -10,9 +10,9 @@ squared Frobenius norm over the items of the batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
+from numpy import float32
 from pydantic import Field
 
 from gossiprec.base.arrays import I64
@@ -20,6 +20,24 @@ from gossiprec.base.options import Options
 from gossiprec.compute.local_update import NodeSettings, TrainingSettings
 from gossiprec.compute.messages import Transform, WithholdUserRow
 from gossiprec.defences import POLICIES, Policy
+from gossiprec.models.base.terms import ItemTerm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def squared_drift(items: Tensor, start: Tensor) -> Tensor:
+    """Return the squared Frobenius norm of the change since the start of the local update."""
+    return (items - start).square().sum()
+
+
+def add_drift_gradient(slopes, item, start, strength):  # type: ignore[no-untyped-def]
+    """Add the gradient of the drift of one item, times `strength`."""
+    for k in range(len(item)):
+        slopes[k] += float32(2.0) * strength * (item[k] - start[k])
+
+
+DRIFT = ItemTerm(squared_drift, add_drift_gradient)
 
 
 class ShareLessOptions(Options):
@@ -63,5 +81,6 @@ class ShareLess(Policy):
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
-        """Set the drift penalty."""
-        node_settings.drift_penalty[self.nodes] = np.float32(self.options.tau)
+        """Add the drift of items to the loss."""
+        if self.options.tau:
+            node_settings.add_term(DRIFT, self.nodes, self.options.tau)

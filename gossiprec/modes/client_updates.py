@@ -251,7 +251,7 @@ def _missing_gradient(outline: TrainingOutline) -> str | None:
     ):
         return f"batches of {batch_size} (training.batch_size)"
     if (outline.settings.training_modes != TrainingMode.PLAIN).any():
-        return "training that policies change"
+        return "training that policies or terms change"
     return None
 
 

@@ -204,7 +204,11 @@ def other_nodes_train_as_before(case: PolicyCase) -> None:
     """Change only the settings of its own nodes, to numbers that are not negative."""
     _, settings = _configured(case)
     others = np.setdiff1d(np.arange(N_NODES), NODES)
-    for name, plain in vars(NodeSettings.without_policies(N_NODES)).items():
+    plain_settings = vars(NodeSettings.without_policies(N_NODES))
+    del plain_settings["terms"]
+    for factors in settings.terms.values():
+        assert not factors[others].any(), "Other nodes have a term in their loss."
+    for name, plain in plain_settings.items():
         found = getattr(settings, name)
         assert (found[others] == plain[others]).all(), f"{name} of other nodes is {found[others]}."
         assert (found >= 0).all(), f"Found {name} {found}."

@@ -260,7 +260,7 @@ def after_update(name, world, number):
 
 
 @pytest.mark.parametrize(
-    "treated", slow_except_first([{}, {"drift_penalty": (0.5,)}, {"clip_norm": (1.0,)}]), ids=str
+    "treated", slow_except_first([{}, {"drift": (0.5,)}, {"clip_norm": (1.0,)}]), ids=str
 )
 @pytest.mark.parametrize("model", slow_except_first(WITH_NEGATIVES))
 @pytest.mark.parametrize("name", slow_except_first(EVERY))

@@ -150,7 +150,7 @@ def test_every_step_has_noise_of_its_own(name):
 def test_the_drift_penalty_is_that_of_a_plain_torch_loop(name, training):
     """Two local updates, each with the items it starts from as reference."""
     tau, training = 0.7, replace(training, local_epochs=3)
-    before, after, work = trained(name, World(training=training, drift_penalty=(tau,)), times=2)
+    before, after, work = trained(name, World(training=training, drift=(tau,)), times=2)
     model = Scored(before, work.layout)
     settings = {"lr": training.learning_rate}
     make = torch.optim.SGD if training.optimizer == "sgd" else torch.optim.Adam
@@ -180,7 +180,7 @@ def test_a_strong_penalty_keeps_items_where_they_began(name):
     training = replace(ADAM, optimizer="sgd", learning_rate=0.01, batch_size=1)
     drifts = []
     for tau in (0.0, 10.0):
-        before, after, work = trained(name, World(training=training, drift_penalty=(tau,)))
+        before, after, work = trained(name, World(training=training, drift=(tau,)))
         drifts.append(np.linalg.norm((after - before)[work.layout.items]))
 
     assert drifts[1] < 0.9 * drifts[0]
@@ -191,7 +191,7 @@ def test_under_dp_the_penalty_draws_all_items_back_after_the_noise(name):
     """Two SGD steps by hand: gradients are clipped to nothing, so only noise moves the items, and the penalty after."""
     tau, clip, sigma = 0.5, 1e-6, 1e6
     training = replace(SGD, local_epochs=2)
-    world = World(training=training, clip_norm=(clip,), noise_multiplier=(sigma,), drift_penalty=(tau,))
+    world = World(training=training, clip_norm=(clip,), noise_multiplier=(sigma,), drift=(tau,))
     before, after, work = trained(name, world)
     n, items = len(samples_of(work)["items"]), work.layout.items
 
@@ -203,7 +203,7 @@ def test_under_dp_the_penalty_draws_all_items_back_after_the_noise(name):
 
 
 FOR_KIND = {
-    "drift_penalty": (0.0, 1.0, 0.0),
+    "drift": (0.0, 1.0, 0.0),
     "clip_norm": (0.0, 0.0, 0.5, 2.0),
     "noise_multiplier": (1.0, 0.0),
 }
@@ -241,7 +241,7 @@ def test_a_treatment_of_some_nodes_changes_no_byte_of_the_others(name):
 @pytest.mark.parametrize("name", EVERY)
 def test_a_treatment_that_does_nothing_changes_no_byte(name):
     world = World(training=ADAM)
-    idle = replace(world, drift_penalty=(0.0,), clip_norm=(0.0,), noise_multiplier=(5.0,))
+    idle = replace(world, drift=(0.0,), clip_norm=(0.0,), noise_multiplier=(5.0,))
 
     states = [state_bytes(run_waves(make_executor(name, w.workload()), w.waves())) for w in (world, idle)]
 
@@ -250,7 +250,7 @@ def test_a_treatment_that_does_nothing_changes_no_byte(name):
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_treated_node_merges_like_any_other(name):
-    world = World(clip_norm=(1.0,), noise_multiplier=(1.0,), drift_penalty=(1.0,))
+    world = World(clip_norm=(1.0,), noise_multiplier=(1.0,), drift=(1.0,))
     wave = one_wave(5, (0, 5, [1, 2], [0.5, 0.25], False))
 
     treated = run_waves(make_executor(name, world.workload()), wave)

@@ -88,10 +88,9 @@ def test_it_trains_as_a_node_with_these_data_would_and_touches_nobody(name, mode
 
 @every_executor
 def test_noise_and_clipping_of_the_run_are_not_those_of_models_trained_apart(name):
-    world = World(clip_norm=(0.1,), noise_multiplier=(1.0,), drift_penalty=(1.0,))
+    world = World(clip_norm=(0.1,), noise_multiplier=(1.0,), drift=(1.0,))
     treated, plain = (
-        supporting(name, w)
-        for w in (world, replace(world, clip_norm=(), noise_multiplier=(), drift_penalty=()))
+        supporting(name, w) for w in (world, replace(world, clip_norm=(), noise_multiplier=(), drift=()))
     )
     start = plain.work.arena.rows[0]
 

@@ -24,8 +24,8 @@ OTHER = torch.device("meta")
 KINDS = {torch.float32: np.float32, torch.int64: np.int64, torch.bool: np.bool_}
 TREATED = [
     {},
-    {"drift_penalty": (0.5,)},
-    {"drift_penalty": (0.5,), "clip_norm": (1.0,), "noise_multiplier": (1.0,)},
+    {"drift": (0.5,)},
+    {"drift": (0.5,), "clip_norm": (1.0,), "noise_multiplier": (1.0,)},
 ]
 
 

@@ -17,7 +17,9 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.data.split import CheckIns, Split
 from gossiprec.data.training_data import Transitions
+from gossiprec.defences.share_less import DRIFT
 from gossiprec.models import MODELS
+from gossiprec.models.base.terms import ItemTerm
 
 ON_DEVICE = "batched-on-device"
 """The batched executor as on CUDA, on a device that is the CPU: a row that was not copied is another."""
@@ -38,6 +40,20 @@ class Waves:
     starts: list[int]
 
 
+def sum_of_magnitudes(items, start):
+    """Return the L1 norm of the items' rows."""
+    return items.abs().sum()
+
+
+def add_signs(slopes, item, start, strength):
+    """Add the gradient of the L1 norm of a row, times `strength`."""
+    for k in range(len(item)):
+        slopes[k] += strength * np.sign(item[k])
+
+
+LASSO = ItemTerm(sum_of_magnitudes, add_signs)
+
+
 @dataclass(frozen=True)
 class World:
     """What decides a world; everything else follows from `seed`."""
@@ -48,7 +64,8 @@ class World:
     model: str = "gmf"
     training: TrainingSettings | None = None
     seed: int = 0
-    drift_penalty: tuple[float, ...] = ()
+    drift: tuple[float, ...] = ()
+    lasso: tuple[float, ...] = ()
     clip_norm: tuple[float, ...] = ()
     noise_multiplier: tuple[float, ...] = ()
     storage: str = "float32"
@@ -104,13 +121,15 @@ class World:
         """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
         node_settings = NodeSettings.without_policies(self.n_nodes)
         for values, array in [
-            (self.drift_penalty, node_settings.drift_penalty),
             (self.clip_norm, node_settings.clip_norm),
             (self.noise_multiplier, node_settings.noise_multiplier),
         ]:
             if values:
                 array[:] = np.resize(values, self.n_nodes)
         node_settings.noise_multiplier[node_settings.clip_norm == 0] = 0.0
+        for term, values in ((DRIFT, self.drift), (LASSO, self.lasso)):
+            if values:
+                node_settings.add_term(term, slice(None), np.resize(np.float32(values), self.n_nodes))
         return node_settings
 
     def waves(self) -> Waves:
@@ -287,13 +306,14 @@ def worlds(draw, model):
 
 @st.composite
 def treatments(draw):
-    """Draw any mix of nodes with and without a drift penalty, clipping and noise; or of a penalty alone, or none."""
+    """Draw any mix of nodes with and without terms, clipping and noise; or of terms alone, or none."""
     options = {
-        "drift_penalty": [0.0, 0.5, 2.0],
+        "drift": [0.0, 0.5, 2.0],
+        "lasso": [0.0, 0.01],
         "clip_norm": [0.0, 0.05, 2.0],
         "noise_multiplier": [0.0, 0.3, 20.0],
     }
-    some = [*options][: draw(st.sampled_from([0, 1, 3]))]
+    some = [*options][: draw(st.sampled_from([0, 1, 2, 4]))]
     return {
         name: tuple(draw(st.lists(st.sampled_from(options[name]), min_size=1, max_size=5))) for name in some
     }

@@ -9,6 +9,7 @@ from gossiprec.base.errors import ScenarioError
 from gossiprec.compute.local_update import NO_LIMIT, NodeSettings, TrainingSettings
 from gossiprec.compute.messages import OutgoingTransforms, Transform
 from gossiprec.defences import POLICIES, compute_epsilon, max_epochs
+from gossiprec.defences.share_less import DRIFT
 from gossiprec.emulation import prepare
 from gossiprec.models import MODELS
 from gossiprec.models.base import BlockRole
@@ -48,7 +49,8 @@ def test_share_less_withholds_the_user_row_and_penalises_drift_on_its_nodes_only
     assert not outgoing.withholds_role(BlockRole.ITEM).any()
     whole = GMF.layout(5).message_bytes
     assert (whole - outgoing.message_bytes).tolist() == [0, 32, 0, 32, 32, 0]
-    assert node_settings.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
+    assert node_settings.terms.keys() == {DRIFT}
+    assert node_settings.terms[DRIFT].tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
     assert not node_settings.clip_norm.any()
 
 

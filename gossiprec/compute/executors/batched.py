@@ -273,7 +273,7 @@ class BatchedExecutor(Executor):
             if stack.kind == TrainingMode.PRIVATE:
                 self._make_private(gradient[some], stack.node[some], k, batch["weights"])
             if stack.kind != TrainingMode.PLAIN:
-                self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
+                self._add_terms(gradient[some], parameters[some], start[some], stack, some, batch)
             self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], counts)
         stored.put(stack.target, rows, stack.keys)
         if has_moments:
@@ -338,24 +338,32 @@ class BatchedExecutor(Executor):
         # a node that only fills the stack may have no batch left
         gradient /= weights.sum(1, keepdim=True).clamp(min=1.0)
 
-    def _draw_back(
+    def _add_terms(
         self, gradient: Tensor, now: Tensor, start: Tensor, stack: UpdateStack, some: slice, batch: Tensors
     ) -> None:
-        """Add the gradient of the drift penalty, in place: of the batch's items, or under DP-SGD of all items."""
-        layout = self.work.layout
-        pull = self._put(2 * self.work.node_settings.drift_penalty[stack.node[some]])[:, None]
+        """Add the gradients of the terms, in place: by the batch's items, or under DP-SGD by all items."""
+        layout, terms = self.work.layout, self.work.node_settings.terms
+        if not terms:
+            return
+        shape = (len(now), layout.n_items, layout.item_width)
+        leaf = now[:, layout.items].reshape(shape).detach().requires_grad_()
+        before = start[:, layout.items].reshape(shape)
+        with torch.enable_grad():
+            parts = [
+                self._put(factors[stack.node[some]]) * vmap(term.loss)(leaf, before)
+                for term, factors in terms.items()
+            ]
+            slopes = torch.autograd.grad(torch.stack(parts).sum(), leaf)[0].flatten(1)
         touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
-        if stack.kind == TrainingMode.ANCHORED:
+        if stack.kind == TrainingMode.WITH_TERMS:
             counts = torch.zeros(len(now), layout.n_items, device=now.device)
             for name in self.work.feed.item_columns:
                 items, weights = batch[name].flatten(1), batch["weights"]
                 weights = weights.repeat_interleave(items.shape[1] // weights.shape[1], dim=1)
                 counts.scatter_add_(1, items.clamp(min=0), weights * (items >= 0))  # -1: no item
             touched = counts > 0
-        wanted = touched.repeat_interleave(layout.item_width, dim=1) & (pull > 0)
-        table = layout.items
-        drawn = gradient[:, table] + pull * (now[:, table] - start[:, table])
-        gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
+        wanted = touched.repeat_interleave(layout.item_width, dim=1)
+        gradient[:, layout.items] += torch.where(wanted, slopes, 0.0)
 
     def _loss(self, tables: Tensors, batch: Tensors) -> Tensor:
         p = self.work.encoded_model(self.work.layout.blocks_by_name(tables) | self._constants, batch)

@@ -15,7 +15,9 @@ from gossiprec.base.rng import generator
 from gossiprec.compute.executors.base import Executor, ExecutorContext, TrainingExecutor
 from gossiprec.compute.executors.tensors import (
     Tensors,
+    batch_items,
     constants_to_tensors,
+    loss_of_terms,
     make_optimizer,
     table_views,
     to_tensor,
@@ -108,6 +110,8 @@ class CentralExecutor(TrainingExecutor):
             for name, table in table_views(work.layout, torch.from_numpy(work.arena.rows[0])).items()
         }
         optimizer = _DividedOptimizer(work, tables, self.store.threads)
+        terms = work.node_settings.terms_of(node)
+        start = tables["items"].detach().clone() if terms else tables["items"]
         for epoch, batches in central_epochs(work.feed, work.training, node, update, work.seed):
             loss = _Loss(work, self._graph, node, epoch)
             for batch in batches:
@@ -116,6 +120,9 @@ class CentralExecutor(TrainingExecutor):
                     torch.autograd.backward(loss.of(self._blocks(tables), batch))
                 else:
                     self._take_gradient(tables, self._by_batch_rows, batch)
+                if terms:
+                    touched = batch_items(work.feed, batch)
+                    torch.autograd.backward(loss_of_terms(terms, tables["items"], start, touched))
                 optimizer.step()
                 work.arena.steps[0] += 1
 

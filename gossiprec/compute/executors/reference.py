@@ -11,7 +11,9 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, ExecutorContext
 from gossiprec.compute.executors.tensors import (
     Tensors,
+    batch_items,
     constants_to_tensors,
+    loss_of_terms,
     make_optimizer,
     table_views,
     to_tensor,
@@ -116,7 +118,7 @@ class _Learner:
         owned = int(arena.moment_rows(np.array([node]))[0])
         self._optimizer = make_optimizer(work, self._tables, owned, steps, foreach=False)
         node_settings = work.node_settings
-        self._drift_penalty = float(node_settings.drift_penalty[node])
+        self._terms = node_settings.terms_of(node)
         self._clip_norm = float(node_settings.clip_norm[node])
         self._noise_multiplier = float(node_settings.noise_multiplier[node])
 
@@ -124,7 +126,7 @@ class _Learner:
         """Run one local update on `row`, in place."""
         for name, view in table_views(self._work.layout, torch.from_numpy(row)).items():
             self._tables[name].data = view
-        start = self._tables["items"].detach().clone() if self._drift_penalty else None
+        start = self._tables["items"].detach().clone() if self._terms else None
         work = self._work
         for samples, drawn in work.iter_step_inputs(self._node, update):
             self._drawn = {name: to_tensor(one) for name, one in drawn.items()}
@@ -138,8 +140,7 @@ class _Learner:
             torch.autograd.backward(self._loss(batch))
         if start is not None:
             touched = self._touched(batch)
-            drift = (self._tables["items"][touched] - start[touched]).square().sum()
-            torch.autograd.backward(self._drift_penalty * drift)
+            torch.autograd.backward(loss_of_terms(self._terms, self._tables["items"], start, touched))
         self._optimizer.step()
         self._work.arena.steps[self._node] += 1
 
@@ -147,8 +148,7 @@ class _Learner:
         """Return the items that a step moves: the items of the batch, or all items with noise."""
         if self._clip_norm:
             return torch.arange(self._work.layout.n_items)
-        items = np.concatenate([batch[name].numpy().ravel() for name in self._work.feed.item_columns])
-        return torch.from_numpy(np.unique(items[items >= 0]))  # -1: no item
+        return batch_items(self._work.feed, batch)
 
     def _loss(self, batch: Tensors) -> Tensor:
         weights = torch.ones(len(next(iter(batch.values()))))

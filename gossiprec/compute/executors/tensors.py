@@ -20,7 +20,8 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.models.base import Model
 from gossiprec.models.base.graph import GraphModel
 from gossiprec.models.base.parameter_blocks import Layout
-from gossiprec.models.feeds.base import Columns
+from gossiprec.models.base.terms import ItemTerm
+from gossiprec.models.feeds.base import Columns, Feed
 from gossiprec.numerics.torch_setup import make_adam, make_sgd
 
 Tensors = dict[str, Tensor]
@@ -85,6 +86,18 @@ def loss_of_samples(model: Model, layout: Layout, tables: Tensors, samples: Colu
     if isinstance(model, GraphModel):
         p = model.encode_client(p, batch)
     return model.loss(p, batch)
+
+
+def batch_items(feed: Feed, batch: Mapping[str, Any]) -> Tensor:
+    """Return the items in a batch of the feed, ascending, each once."""
+    items = np.concatenate([np.asarray(batch[name]).ravel() for name in feed.item_columns])
+    return torch.from_numpy(np.unique(items[items >= 0]))  # -1: no item
+
+
+def loss_of_terms(terms: Mapping[ItemTerm, float], items: Tensor, start: Tensor, touched: Tensor) -> Tensor:
+    """Return the sum of some terms in a step, given the item table now and before the local update."""
+    now, before = items[touched], start[touched]
+    return torch.stack([factor * term.loss(now, before) for term, factor in terms.items()]).sum()
 
 
 def make_optimizer(

@@ -26,7 +26,7 @@ from gossiprec.emulation.assembly.memory import (
     process_bytes,
     stacks_updates,
 )
-from gossiprec.models import MODELS, BlockRole
+from gossiprec.models import MODELS, BlockRole, Model
 from gossiprec.modes import MemoryInputs, RunMode, TrainingOutline, choose_mode
 from gossiprec.network.protocols import PROTOCOLS, Protocol
 from gossiprec.network.sim.availability import Availability
@@ -182,7 +182,7 @@ def estimate_from_sizes(scenario: Scenario, data: DataSizes) -> EstimateInputs:
     inboxes = [(policy.inbox(), count) for policy, count in policies]
     inboxes.append((protocol.coordinator_inbox(scenario.coordinator.sees), 1))
     rules = [(rule, count) for rule, count in inboxes if rule is not None]
-    counts, settings = _count_events(scenario, protocol, policies, training, data.n_users)
+    counts, settings = _count_events(scenario, protocol, policies, model, training, data.n_users)
     server, recommender = protocol.server(), make_recommender(scenario, protocol, model, layout)
     extent = MemoryInputs(
         scenario=scenario,
@@ -208,6 +208,7 @@ def _count_events(
     scenario: Scenario,
     protocol: Protocol,
     policies: list[tuple[Policy, int]],
+    model: Model,
     training: TrainingSettings,
     n_users: int,
 ) -> tuple[EventCounts, NodeSettings]:
@@ -223,7 +224,7 @@ def _count_events(
     else:
         trained, trainers = n_messages // (2 if protocol.replies else 1), protocol.n_users
     per_node = trained / trainers
-    settings = NodeSettings.without_policies(1)
+    settings = NodeSettings.of_model(model, 1)
     updates = trained - per_node * (protocol.n_users - n_users)  # poisoners do not train
     for policy, count in policies:
         policy.configure(settings, training=training, updates=np.array([round(per_node)]))

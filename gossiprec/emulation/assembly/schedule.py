@@ -444,7 +444,7 @@ def make_protocol(scenario: Scenario, split: Split, availability: Availability |
 
 def planned_settings(components: RunComponents, schedule: Schedule) -> NodeSettings:
     """Return the settings of nodes that policies make of the scheduled numbers of local updates."""
-    settings, updates = NodeSettings.without_policies(components.protocol.n_nodes), schedule.updates
+    settings, updates = NodeSettings.of_model(components.model, components.protocol.n_nodes), schedule.updates
     for entry in components.attackers:  # they have no training samples
         settings.most_updates[entry.nodes] = 0
     for policy in components.policies:

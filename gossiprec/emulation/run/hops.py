@@ -152,9 +152,8 @@ def _starts_from_data(run: RunComponents) -> bool:
 def _know_data(first: PreparedRun, second: PreparedRun) -> Bools:
     """Return the nodes of which knowledge before the first event differs between two runs, shape (n_nodes,)."""
     knows = first.components.merge_weights != second.components.merge_weights
-    settings = (vars(run.executor.work.node_settings) for run in (first, second))
-    for one, other in zip(*(each.values() for each in settings), strict=True):
-        knows |= one != other
+    one, other = (run.executor.work.node_settings for run in (first, second))
+    knows |= one.differs_from(other)
     means = first.components.split.mean_positives, second.components.split.mean_positives
     for pair in zip(first.components.attackers, second.components.attackers, strict=True):
         knows[pair[0].nodes] |= _poisoners_differ(*pair, same_mean=means[0] == means[1])

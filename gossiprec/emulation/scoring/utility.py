@@ -488,7 +488,7 @@ def train_loss(executor: Executor, current: I64, n_users: int) -> float:
     """Return the mean over users of the model's loss on their own training samples.
 
     The samples of a user are the samples of its first local update, with the same negatives at every report. Additions
-    of a recommender to the loss, drift penalties and noise do not count; rows do not drop out. Users without samples
+    of a recommender to the loss, terms and noise do not count; rows do not drop out. Users without samples
     are left out.
 
     Parameters

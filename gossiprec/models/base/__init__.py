@@ -21,6 +21,8 @@ from gossiprec.models.feeds.base import Columns, Feed
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from gossiprec.models.base.terms import ItemTerm
+
 
 class ReductionOptions(Options):
     """The option of models with a loss that is by default the mean over samples."""
@@ -186,6 +188,10 @@ class Model(ABC):
             ``user``, (1,), or (n,) if a coordinator trains on the samples of all users; the feed's columns (n,), and
             ``weights`` (n,): 1 for a sample and 0 for padding; and the columns of :meth:`draws`.
         """
+
+    def item_terms(self) -> Mapping[ItemTerm, float]:
+        """Return the terms that every local update adds to the loss, and their factors; they may use the options."""
+        return {}
 
     def layout(self, n_items: int, n_users: int = 1) -> Layout:
         """Return the layout of one version.

@@ -1,4 +1,4 @@
-"""Compiled training of nodes that clip each sample's gradient and add noise (DP-SGD), optionally with a drift penalty.
+"""Compiled training of nodes that clip each sample's gradient and add noise (DP-SGD), with or without terms.
 
 Noise reaches every number of the model at every step, so nothing is lazy here: the gradient is one flat array ``[user
 | items | shared]``, filled with noise, then the clipped samples are added, then one dense optimizer step follows. The
@@ -16,11 +16,15 @@ from numpy import float32
 
 from gossiprec.base.arrays import F32, I32
 from gossiprec.models.base.task_kernels import max_positives
+from gossiprec.models.base.template_formula import ITEM, OF_ITEM, START
+from gossiprec.models.base.terms import ItemTerm, add_from, specialise_terms
 from gossiprec.native.jit import (
     NO_DENORMALS,
+    borrow,
     copy_floats,
     inline,
     length,
+    part,
     specialise,
     swap_float_mode,
 )
@@ -33,16 +37,16 @@ TINY = float32(1e-6)
 
 
 class PrivacySettings(NamedTuple):
-    """Settings of every node: drift penalty, norm to which a sample's gradient is clipped, and noise multiplier."""
+    """Settings of every node: strengths of terms, norm to which a sample's gradient is clipped, noise multiplier."""
 
-    drift_penalty: F32
+    strengths: F32
     clip_norm: F32
     noise_multiplier: F32
 
     @classmethod
     def of(cls, settings: Any) -> PrivacySettings:
         """Return them from the :class:`gossiprec.compute.local_update.NodeSettings`."""
-        return cls(settings.drift_penalty, settings.clip_norm, settings.noise_multiplier)
+        return cls(settings.strengths, settings.clip_norm, settings.noise_multiplier)
 
 
 class TrainedParts(NamedTuple):
@@ -123,14 +127,18 @@ def dp_optimizer_step(theta, first, second, gradient, step, rule):
 
 
 @inline
-def scale_and_anchor(gradient, share, table, start, pull, dim):
-    """Divide by the batch size; then add the pull of all items back to their values at the start of the update."""
+def scale_gradient(gradient, share):
+    """Divide by the batch size."""
     for k in range(len(gradient)):
         gradient[k] *= share
-    if pull > float32(0.0):
-        items = gradient[dim : dim + len(table)]
-        for k in range(len(table)):
-            items[k] += pull * (table[k] - start[k])
+
+
+def add_term_gradients(gradient, table, start, strengths, sizes):
+    """Add the gradients of the terms, by all items."""
+    n, dim = length(sizes.item_dims), length(sizes.dims)
+    for j in range(sizes.n_items):
+        slopes, item = part(gradient, dim + j * n, n, OF_ITEM), part(table, j * n, n, ITEM)
+        add_from(slopes, item, part(start, j * n, n, START), strengths, 0)
 
 
 def train_tasks(tasks, columns, versions, samples, rule, sizes, privacy, options):
@@ -155,7 +163,7 @@ def train_tasks(tasks, columns, versions, samples, rule, sizes, privacy, options
         m, v = (versions.first[i], versions.second[i]) if rule.adam else (space.no_moments, space.no_moments)
         own = 0 if sizes.n_users == 1 else i * dim
         parts = TrainedParts(row[own : own + dim], row[begin:shared], row[shared:end])
-        pull, clip = float32(2.0) * privacy.drift_penalty[i], privacy.clip_norm[i]
+        clip = privacy.clip_norm[i]
         drawn = 0 if rule.once else update
         sample_negatives(mine, samples.member[i], sizes.n_items, i, drawn, rule.negatives, seed, space.items)
         count = len(mine) * (1 + rule.negatives)
@@ -172,7 +180,8 @@ def train_tasks(tasks, columns, versions, samples, rule, sizes, privacy, options
                     gradient[:] = float32(0.0)
                 add_clipped_gradients(batch, parts, space, rule, sizes, clip, options)
                 share = float32(1.0) / float32(len(batch))
-                scale_and_anchor(gradient[:width], share, parts.items, space.start, pull, dim)
+                scale_gradient(gradient[:width], share)
+                add_term_gradients(gradient, parts.items, space.start, privacy.strengths[i], sizes)
                 steps[i] += 1
                 dp_optimizer_step(
                     parts.user, m[own : own + dim], v[own : own + dim], gradient[:dim], steps[i], rule
@@ -184,6 +193,7 @@ def train_tasks(tasks, columns, versions, samples, rule, sizes, privacy, options
 
 
 @functools.cache
-def specialise_private(clipped: Any) -> Any:
-    """Return the loop with a model's own clipped gradients in place."""
-    return specialise(train_tasks, add_clipped_gradients=clipped)
+def specialise_private(clipped: Any, terms: tuple[ItemTerm, ...]) -> Any:
+    """Return the loop with a model's own clipped gradients, and those of the terms, in place."""
+    add = specialise(add_term_gradients, borrow, add_from=specialise_terms(terms))
+    return specialise(train_tasks, add_clipped_gradients=clipped, add_term_gradients=add)

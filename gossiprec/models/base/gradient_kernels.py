@@ -31,18 +31,18 @@ from gossiprec.models.feeds import ListFeed, PointwiseFeed, SequenceFeed
 
 
 class GradientKernels(ModelKernels):
-    """Kernels of models that learn from labelled items or lists: SGD and Adam, drift penalties, float32 rows."""
+    """Kernels of models that learn from labelled items or lists: SGD and Adam, terms of the loss, float32 rows."""
 
     all_users = True
     scores: ClassVar[bool] = False
-    apart = frozenset({"anchored"})
+    apart = frozenset({"with_terms"})
 
     def __init__(self, work: Any) -> None:
         super().__init__(work)
         self._gradient = work.model.gradient()
         self._reads_lists = work.model.feed is not PointwiseFeed
         specialised = specialise_sequences if self._reads_lists else specialise_batches
-        self._loops = specialised(self._gradient.fill)
+        self._loops = specialised(self._gradient.fill, tuple(work.node_settings.terms))
 
     @classmethod
     def missing_part(cls, model: Any) -> str | None:
@@ -70,9 +70,9 @@ class GradientKernels(ModelKernels):
         self._loops.run_tasks(tasks, columns, *self.training_inputs(), None, self._inputs(columns, tasks))
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
-        """Run local updates with a drift penalty."""
+        """Run local updates with terms."""
         columns = TaskColumns.of(program)
-        self._loops.run_anchored_tasks(
+        self._loops.run_term_tasks(
             tasks, columns, *self.training_inputs(), None, self._inputs(columns, tasks)
         )
 
@@ -83,10 +83,10 @@ class GradientKernels(ModelKernels):
         n_items = self.sizes.n_items
         most = min(n_items, self.work.training.batch_size or n_items)
         room = 2 * most * (len(self.item_dims) + 1) + self._gradient.room
-        gradient, penalty = self._gradient, self.work.node_settings.drift_penalty
+        gradient, strengths = self._gradient, self.work.node_settings.strengths
         seed = np.uint64(self.work.seed)
         return FormulaInputs(
-            room, gradient.shape, gradient.summed, penalty, seed, NO_CONTEXT, NO_CONSTANTS, (), ()
+            room, gradient.shape, gradient.summed, strengths, seed, NO_CONTEXT, NO_CONSTANTS, (), ()
         )
 
     def _list_inputs(self, columns: TaskColumns, tasks: I64) -> SequenceInputs:
@@ -110,7 +110,7 @@ class GradientKernels(ModelKernels):
             np.arange(self.sizes.n_items if everything else 0, dtype=np.int32)[None],
             np.empty(self._gradient.room, np.float32),
             self._gradient.shape,
-            work.node_settings.drift_penalty,
+            work.node_settings.strengths,
             np.uint64(work.seed),
         )
 

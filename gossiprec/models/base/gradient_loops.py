@@ -17,20 +17,21 @@ from gossiprec.base.arrays import F32, I32, I64
 from gossiprec.models.base.item_records import NodeRow
 from gossiprec.models.base.kernel_interface import LabelledBatch, SequenceBatch
 from gossiprec.models.base.task_kernels import specialise_tasks
-from gossiprec.models.base.template_formula import room_places
+from gossiprec.models.base.template_formula import ITEM, OF_ITEM, START, room_places
 from gossiprec.models.base.template_kernels import (
+    UpdateParts,
     merge_task,
-    new_anchored_workspace,
     new_workspace,
     record_factor,
     row_places,
-    specialise_updates,
+    train_task,
 )
-from gossiprec.native.jit import inline, length, noinline, specialise
+from gossiprec.models.base.terms import ItemTerm, add_from, specialise_terms
+from gossiprec.native.jit import inline, length, noinline, part, specialise
 from gossiprec.numerics.flat_ops import axpy, copy_range
 from gossiprec.numerics.lazy_adam import adam_step, advance_rows, fill_tables, new_tables, step_range
 
-VALUES, FIRST, SECOND, SLOPES, START = range(5)
+VALUES, FIRST, SECOND, SLOPES, START_VALUES = range(5)
 """Rows of the working arrays: numbers, Adam's two moments, the gradient, and the numbers before the local update."""
 
 
@@ -74,21 +75,19 @@ def fill_gradients(batch, touched, space, rule, sizes, options):
 
 
 class UpdateLoops(NamedTuple):
-    """The loop of merges and local updates, and that of local updates with a drift penalty after their merges."""
+    """The loop of merges and local updates, and that of local updates with terms after their merges."""
 
     run_tasks: Any
-    run_anchored_tasks: Any
+    run_term_tasks: Any
 
 
 @functools.cache
-def specialise_batches(gradient: Any) -> UpdateLoops:
+def specialise_batches(gradient: Any, terms: tuple[ItemTerm, ...]) -> UpdateLoops:
     """Return the loops over tasks for a gradient of labelled items."""
-    train, anchored = specialise_updates(
-        specialise(fill_gradients, noinline, fill=gradient), record_factor, {}, {}
-    )
+    parts = UpdateParts(specialise(fill_gradients, noinline, fill=gradient), record_factor, {}, {})
+    train = parts.specialise(train_task, ())
     return UpdateLoops(
-        specialise_tasks(new_workspace, train, inline(merge_task)),
-        specialise_tasks(new_anchored_workspace, anchored),
+        specialise_tasks(new_workspace, train, inline(merge_task)), parts.specialise_terms(terms)
     )
 
 
@@ -161,7 +160,7 @@ class SequenceInputs(NamedTuple):
     all_items : ndarray of int32, shape (1, n_items or 0)
     room, shape
         Of the gradient.
-    penalty : ndarray of float32, shape (n_nodes,)
+    strengths : ndarray of float32, shape (n_nodes, n_terms)
     seed : int
         Of the rounding of float16, which merges know.
     """
@@ -173,7 +172,7 @@ class SequenceInputs(NamedTuple):
     all_items: I32
     room: F32
     shape: Any
-    penalty: F32
+    strengths: F32
     seed: np.uint64
 
 
@@ -240,28 +239,28 @@ def exchange_items(tile, row, begin, items, dim, adam, store):
     """Copy the rows of items, with moments, to the tile; back if `store`."""
     for t in range(len(items)):
         low = begin + np.int64(items[t]) * dim
-        for part, whole in ((VALUES, row.theta), (FIRST, row.first), (SECOND, row.second)):
-            if part != VALUES and not adam:
+        for which, whole in ((VALUES, row.theta), (FIRST, row.first), (SECOND, row.second)):
+            if which != VALUES and not adam:
                 continue
             if store:
-                copy_range(whole, low, tile[part], t * dim, dim)
+                copy_range(whole, low, tile[which], t * dim, dim)
             else:
-                copy_range(tile[part], t * dim, whole, low, dim)
+                copy_range(tile[which], t * dim, whole, low, dim)
 
 
 @noinline
 def exchange_list_core(cores, row, places, dim, adam, store):
     """Copy the user's row and the shared weights, with moments, to the core; back if `store`."""
     n_shared = cores.shape[1] - dim
-    for part, whole in ((VALUES, row.theta), (FIRST, row.first), (SECOND, row.second)):
-        if part != VALUES and not adam:
+    for which, whole in ((VALUES, row.theta), (FIRST, row.first), (SECOND, row.second)):
+        if which != VALUES and not adam:
             continue
         if store:
-            copy_range(whole, places.user, cores[part], 0, dim)
-            copy_range(whole, places.shared, cores[part], dim, n_shared)
+            copy_range(whole, places.user, cores[which], 0, dim)
+            copy_range(whole, places.shared, cores[which], dim, n_shared)
         else:
-            copy_range(cores[part], 0, whole, places.user, dim)
-            copy_range(cores[part], dim, whole, places.shared, n_shared)
+            copy_range(cores[which], 0, whole, places.user, dim)
+            copy_range(cores[which], dim, whole, places.shared, n_shared)
 
 
 @noinline
@@ -290,12 +289,12 @@ def move_untouched(row, begin, end, done, rule):
     )
 
 
-@noinline
-def draw_back(tile, drawn, dim, pull):
-    """Add ``pull * (theta - start)`` to the gradients of some items of the tile."""
+def add_term_gradients(tile, drawn, n, strengths):
+    """Add the gradients of the terms, by some items of the tile."""
+    slopes, items, start = tile[SLOPES], tile[VALUES], tile[START_VALUES]
     for t in drawn:
-        axpy(tile[SLOPES], t * dim, tile[VALUES], t * dim, dim, pull)
-        axpy(tile[SLOPES], t * dim, tile[START], t * dim, dim, -pull)
+        of_item, item = part(slopes, t * n, n, OF_ITEM), part(items, t * n, n, ITEM)
+        add_from(of_item, item, part(start, t * n, n, START), strengths, 0)
 
 
 def train_list(index, columns, versions, samples, rule, sizes, options, space):
@@ -323,21 +322,20 @@ def train_list(index, columns, versions, samples, rule, sizes, options, space):
     row = NodeRow(theta, space.moments, space.moments)
     if rule.adam:
         row = NodeRow(theta, versions.first[i], versions.second[i])
-    n, pull = len(touched), float32(2.0) * options.penalty[i]
+    n, strengths = len(touched), options.strengths[i]
     tile = np.empty((5, n * item_dim), float32)
     exchange_list_core(space.cores, row, places, dim, rule.adam, False)
     exchange_items(tile, row, places.items, touched, item_dim, rule.adam, False)
     if rule.adam and not options.everything:
         move_untouched(row, places.items, places.shared, versions.steps[i], rule)
-    copy_range(tile[START], 0, tile[VALUES], 0, n * item_dim)
+    copy_range(tile[START_VALUES], 0, tile[VALUES], 0, n * item_dim)
     items, item_slopes = tile[VALUES].reshape((n, item_dim)), tile[SLOPES].reshape((n, item_dim))
     n_kept = (lists.keep_offsets[k + 1] - lists.keep_offsets[k]) // rule.epochs
     for step in range(rule.epochs):
         low = lists.keep_offsets[k] + step * n_kept
         batch = SequenceBatch(previous, wanted, others, lists.keep[low : low + n_kept])
         fill(space.cores[VALUES], items, space.cores[SLOPES], item_slopes, batch, options.shape, options.room)
-        if pull > float32(0.0):
-            draw_back(tile, drawn, item_dim, pull)
+        add_term_gradients(tile, drawn, item_dim, strengths)
         versions.steps[i] += 1
         step_parts(space.cores, versions.steps[i], rule)
         step_parts(tile, versions.steps[i], rule)
@@ -346,10 +344,14 @@ def train_list(index, columns, versions, samples, rule, sizes, options, space):
 
 
 @functools.cache
-def specialise_sequences(gradient: Any) -> UpdateLoops:
+def specialise_sequences(gradient: Any, terms: tuple[ItemTerm, ...]) -> UpdateLoops:
     """Return the loops over tasks for a gradient of lists."""
-    train = specialise(train_list, noinline, fill=gradient)
+
+    def train(some: tuple[ItemTerm, ...]) -> Any:
+        add = specialise(add_term_gradients, noinline, add_from=specialise_terms(some))
+        return specialise(train_list, noinline, fill=gradient, add_term_gradients=add)
+
     return UpdateLoops(
-        specialise_tasks(new_list_workspace, train, inline(merge_task)),
-        specialise_tasks(new_list_workspace, train),
+        specialise_tasks(new_list_workspace, train(()), inline(merge_task)),
+        specialise_tasks(new_list_workspace, train(terms)),
     )

@@ -1,8 +1,8 @@
 """Kernels for a new model from two functions: the score of an item, and its gradient.
 
 The template is for models that learn from labelled items (:class:`gossiprec.models.feeds.PointwiseFeed`) by the
-cross-entropy of their logits, and score item by item. Merges, the sampling of negatives, SGD and Adam, drift
-penalties, scores and observers are the same for all of them (:mod:`gossiprec.models.base.template_kernels`,
+cross-entropy of their logits, and score item by item. Merges, the sampling of negatives, SGD and Adam, terms of
+the loss, scores and observers are the same for all of them (:mod:`gossiprec.models.base.template_kernels`,
 :mod:`gossiprec.models.base.template_observers`).
 """
 
@@ -30,7 +30,12 @@ from gossiprec.models.base.kernel_interface import (
 )
 from gossiprec.models.base.parameter_blocks import BlockRole, Layout
 from gossiprec.models.base.template_formula import NO_CONSTANTS, FormulaInputs, Kind, Queries, room_size
-from gossiprec.models.base.template_kernels import TrainingLoops, specialise_training
+from gossiprec.models.base.template_kernels import (
+    TrainingLoops,
+    TreatedLoops,
+    specialise_training,
+    specialise_treated,
+)
 from gossiprec.models.base.template_observers import ObserverLoops, specialise_observers
 from gossiprec.models.base.template_pairs import PairFunctions, fill_query_weights
 from gossiprec.models.base.template_performance import specialise_performance
@@ -48,7 +53,8 @@ class TemplateKernels(ModelKernels):
     pairs: ClassVar[PairFunctions | None] = None
     fill_weights: ClassVar[Any] = None
     all_users = merges_by_performance = scores_performance = True
-    apart = frozenset({"anchored", "private"})
+    apart = frozenset({"with_terms", "private"})
+    treat: ClassVar[Callable[..., TreatedLoops]]
 
     def __init__(self, work: Any) -> None:
         super().__init__(work)
@@ -59,9 +65,9 @@ class TemplateKernels(ModelKernels):
         self._lists = self._judged if self.merges_by_performance else None
         self._bundled: tuple[Any, ...] = (None,) * 4
         shape, n_room = self.sizes_of(options) if self.sizes_of else ((), 0)
-        summed, penalty = bool(getattr(options, "summed", False)), work.node_settings.drift_penalty
+        summed, settings = bool(getattr(options, "summed", False)), work.node_settings
         self._inputs = FormulaInputs(
-            n_room, tuple(map(as_type, shape)), summed, penalty, np.uint64(work.seed),
+            n_room, tuple(map(as_type, shape)), summed, settings.strengths, np.uint64(work.seed),
             NO_CONTEXT if pairs is None else work.feed.previous,
             NO_CONSTANTS if pairs is None else work.model.constants[pairs.constants],
             () if pairs is None else pairs.numbers(options), (0,) * (0 if pairs is None else pairs.n_weights),
@@ -113,13 +119,14 @@ class TemplateKernels(ModelKernels):
             self.weigh_merges(tasks, columns, rows, self._judged, unknown, self.sizes, self._inputs)
 
     def train_in_way(self, way: str, program: Any, tasks: I64) -> None:
-        """Run local updates with a drift penalty, or with clipped samples and noise."""
-        columns, inputs = TaskColumns.of(program), self.training_inputs()
+        """Run local updates with terms, or with clipped samples and noise."""
+        columns, inputs, settings = TaskColumns.of(program), self.training_inputs(), self.work.node_settings
+        loops = self.treat(tuple(settings.terms))
         if way == "private":
-            privacy = PrivacySettings.of(self.work.node_settings)
-            self.loops.run_private_tasks(tasks, columns, *inputs, privacy, self._inputs)
+            privacy = PrivacySettings.of(settings)
+            loops.run_private_tasks(tasks, columns, *inputs, privacy, self._inputs)
         else:
-            self.loops.run_anchored_tasks(tasks, columns, *inputs, None, self._inputs)
+            loops.run_term_tasks(tasks, columns, *inputs, None, self._inputs)
 
     def predict_scores(self, query: ScoreQuery) -> F32:
         """Return predicted scores."""
@@ -203,7 +210,7 @@ def template_kernels(
         Whether the logit is an affine function of ``p.item``, as in matrix factorisation: a step then calls
         `add_gradient` twice, not once per item.
     pairs : PairFunctions, optional
-        For models of moves (:class:`gossiprec.models.feeds.TransitionFeed`), whose loss is ``-log sigmoid`` of the lead
+        For models of moves (:class:`gossiprec.models.feeds.TransitionFeed`); the loss is ``-log sigmoid`` of the lead
         of a positive over a negative: `p` and `slopes` then also have ``context``, the row of the item before, and `p`
         has ``weights``, the query's numbers.
     """
@@ -213,6 +220,7 @@ def template_kernels(
     own = {
         "loops": loops,
         "observers": observers,
+        "treat": staticmethod(functools.partial(specialise_treated, score, add_gradient, kind, pairs)),
         "weigh_merges": staticmethod(specialise_performance(score, add_gradient, kind, pairs)),
         "pairs": pairs,
         "ranks_open": pairs is not None,

@@ -19,7 +19,7 @@ from gossiprec.base.arrays import F32, I32
 from gossiprec.models.base.kernel_interface import Sizes
 from gossiprec.native.jit import borrow, constants, inline, length, part, specialise, stored_part
 
-USER, ITEM, SHARED, OF_USER, OF_ITEM, OF_SHARED, ROOM, SUM, CONTEXT, OF_CONTEXT, WEIGHTS = range(11)
+USER, ITEM, SHARED, OF_USER, OF_ITEM, OF_SHARED, ROOM, SUM, CONTEXT, OF_CONTEXT, WEIGHTS, START = range(12)
 """The kinds of arrays that a model's functions get; none overlaps another (:func:`gossiprec.native.jit.part`)."""
 
 
@@ -58,8 +58,8 @@ class FormulaInputs(NamedTuple):
         Sizes that the model chooses, by :func:`gossiprec.native.jit.as_type`: the compiler knows them.
     summed : bool
         Whether the loss is the sum over the samples.
-    penalty : ndarray of float32, shape (n_nodes,)
-        Of each node: factor of the squared drift of a batch's items.
+    strengths : ndarray of float32, shape (n_nodes, n_terms)
+        Of each node's terms.
     seed : int
         Of the rounding of float16.
     contexts : ndarray of int32
@@ -75,7 +75,7 @@ class FormulaInputs(NamedTuple):
     n_room: int
     shape: tuple[Any, ...]
     summed: bool
-    penalty: F32
+    strengths: F32
     seed: np.uint64
     contexts: I32
     constants: F32
@@ -100,7 +100,7 @@ class FormulaRoom(NamedTuple):
 
 
 class TableRows(NamedTuple):
-    """A user's row, shared weights, and a flat table, of float32 or float16 bits, whose items begin at `begin`."""
+    """A user's row, shared weights, and a flat table of items from `begin`, of float32 or float16 bits."""
 
     user: F32
     shared: F32

@@ -9,8 +9,8 @@ If the score is affine, a step computes two gradients in all. With e_c = d loss 
 by item c is ``e_c m``. The derivatives f of the score by the user's row and shared weights are affine in v, too, so
 ``sum_c e_c f(v_c) = f(sum_c e_c v_c) - f(0) + sum_c e_c f(0)``.
 
-Nodes with items that are drawn back to their start (`anchor`; Share less) have a specialisation of their own: if
-`anchor` is None the compiler removes its code, and plain nodes run plain machine code.
+Nodes with terms in their loss (:mod:`.terms`) have a specialisation of their own: if `terms` is None the compiler
+removes its code, and plain nodes run plain machine code.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from gossiprec.models.base.template_formula import (
     OF_USER,
     ROOM,
     SHARED,
+    START,
     SUM,
     USER,
     FormulaInputs,
@@ -60,6 +61,7 @@ from gossiprec.models.base.template_formula import (
     specialise_formula,
 )
 from gossiprec.models.base.template_pairs import PairFunctions, specialise_pairs
+from gossiprec.models.base.terms import ItemTerm, add_from, specialise_terms
 from gossiprec.native.jit import (
     borrow,
     constants,
@@ -87,18 +89,18 @@ from gossiprec.numerics.noise import MERGED, TRAINED
 from gossiprec.numerics.relevance_kernels import GAINS
 
 
-class Anchor(NamedTuple):
-    """The records' values as the local update began, and the factor of their drift in the gradient."""
+class TermInputs(NamedTuple):
+    """The records' values as the local update began, and the node's strength of each term."""
 
-    values: F32
-    pull: float32
+    start: F32
+    strengths: F32
 
 
 class Treatment(NamedTuple):
-    """The inputs of the formula, and the anchor of a local update, or None."""
+    """The inputs of the formula, and those of the terms of a local update, or None."""
 
     formula: FormulaInputs
-    anchor: Anchor | None
+    terms: TermInputs | None
 
 
 class TemplateWorkspace(NamedTuple):
@@ -124,8 +126,8 @@ class TemplateWorkspace(NamedTuple):
         Of the lazy steps of Adam.
     no_moments
         In place of a node's moments under plain gradient descent.
-    anchor
-        Room for the records' first values; empty if no item is drawn back.
+    start
+        Room for the records' first values; empty without terms.
     before, weights
         Record of each positive's context, -1 if unknown, and the weights of each item's query
         (:mod:`.template_pairs`); empty for models without contexts.
@@ -147,14 +149,14 @@ class TemplateWorkspace(NamedTuple):
     tables: AdamTables
     moves: F32
     no_moments: F32
-    anchor: F32
+    start: F32
     before: np.ndarray
     weights: F32
     block: F32
 
 
 @inline
-def _new_workspace(most, versions, rule, sizes, options, n_anchored):
+def _new_workspace(most, versions, rule, sizes, options, n_kept):
     dim, item_dim, n_items = length(sizes.dims), length(sizes.item_dims), sizes.n_items
     n, n_weights = most * (1 + rule.negatives), length(options.weight_dims)
     size = n if rule.batch_size == 0 else min(rule.batch_size, n)
@@ -176,7 +178,7 @@ def _new_workspace(most, versions, rule, sizes, options, n_anchored):
         tables,
         np.empty((len(tables.sums), 16), float32),
         np.zeros(0 if rule.adam else sizes.width, float32),
-        np.empty(min(held, n_anchored) * item_dim, float32),
+        np.empty(min(held, n_kept) * item_dim, float32),
         np.empty(n_contexts, np.int64),
         np.empty(n * n_weights, float32),
         np.empty(0 if is_float32(versions.rows) else BLOCK, float32),
@@ -190,8 +192,8 @@ def new_workspace(most, versions, rule, sizes, options):
 
 
 @inline
-def new_anchored_workspace(most, versions, rule, sizes, options):
-    """Return the working arrays if items are drawn back."""
+def new_term_workspace(most, versions, rule, sizes, options):
+    """Return the working arrays of local updates with terms."""
     return _new_workspace(most, versions, rule, sizes, options, sizes.n_items)
 
 
@@ -327,36 +329,33 @@ def affine_record_factor(c, space, sizes):
     return space.slope[c]
 
 
-def add_drift(touched, space, sizes, anchor):
-    """Fill the gradients of the touched records, including ``pull * (theta - start)``; their slope becomes one."""
-    item_dim, records = length(sizes.item_dims), space.records
+def add_term_gradients(touched, space, sizes, terms):
+    """Fill the gradients of the touched records, including those of the terms; their slope becomes one."""
+    n, records = length(sizes.item_dims), space.records
     for c in touched:
-        factor = record_factor(c, space, sizes)
-        theta, gradient, start = (
-            record_offsets(c, item_dim)[0],
-            record_offsets(c, item_dim)[3],
-            uint64(c) * uint64(item_dim),
-        )
-        for k in range(item_dim):
-            drift = records[theta + uint64(k)] - anchor.values[start + uint64(k)]
-            records[gradient + uint64(k)] = factor * records[gradient + uint64(k)] + anchor.pull * drift
+        factor, offsets = record_factor(c, space, sizes), record_offsets(c, n)
+        slopes = part(records, np.int64(offsets[3]), n, OF_ITEM)
+        for k in range(n):
+            slopes[k] *= factor
+        item, start = part(records, np.int64(offsets[0]), n, ITEM), part(terms.start, c * n, n, START)
+        add_from(slopes, item, start, terms.strengths, 0)
 
 
-def descend(step, touched, space, rule, sizes, anchor):
+def descend(step, touched, space, rule, sizes, terms):
     """Take optimizer step number `step` (from 1) of the touched records and the core, along their gradients."""
     item_dim, records, core = length(sizes.item_dims), space.records, space.core
     span, rate = length(sizes.dims) + sizes.n_shared, float32(rule.rate)
-    if anchor is not None:
-        add_drift(touched, space, sizes, anchor)
+    if terms is not None:
+        add_term_gradients(touched, space, sizes, terms)
     if rule.adam:
         adam = adam_step(step, rule.rate, rule.beta1, rule.beta2, rule.epsilon)
         for c in touched:
-            factor = float32(1.0) if anchor is not None else record_factor(c, space, sizes)
+            factor = float32(1.0) if terms is not None else record_factor(c, space, sizes)
             step_record(records, c, item_dim, factor, adam)
         step_record(core, 0, span, float32(1.0), adam)
         return
     for c in touched:
-        factor = rate if anchor is not None else rate * record_factor(c, space, sizes)
+        factor = rate if terms is not None else rate * record_factor(c, space, sizes)
         theta, gradient = record_offsets(c, item_dim)[0], record_offsets(c, item_dim)[3]
         for k in range(item_dim):
             records[theta + uint64(k)] -= factor * records[gradient + uint64(k)]
@@ -391,7 +390,7 @@ def run_epoch(n, count, done, table, space, rule, sizes, treatment):
             n_touched = touch_sample(s, n_touched, b, space, rule, item_dim, one_segment, epsilon)
         touched = space.touched[:n_touched]
         fill_gradients(batch, touched, space, rule, sizes, treatment.formula)
-        descend(done + b + 1, touched, space, rule, sizes, treatment.anchor)
+        descend(done + b + 1, touched, space, rule, sizes, treatment.terms)
         for c in touched:
             slope[c] = float32(0.0)
             at_step[c] = b + 1
@@ -443,11 +442,11 @@ def load_samples(n_positives, low, begin, row, space, rule, sizes, options):
 
 
 @borrow
-def keep_start(count, space, dim, anchor):
-    """Keep the records' values, if they are drawn back to them."""
-    if anchor is not None:
+def keep_start(count, space, dim, terms):
+    """Keep the records' values if there are terms, which may depend on them."""
+    if terms is not None:
         for c in range(count):
-            copy_floats(anchor.values, c * dim, space.records, c * 4 * dim, dim)
+            copy_floats(terms.start, c * dim, space.records, c * 4 * dim, dim)
 
 
 def run_update(index, columns, versions, samples, rule, sizes, treatment, space):
@@ -468,7 +467,7 @@ def run_update(index, columns, versions, samples, rule, sizes, treatment, space)
     load_core(row, places, space, sizes, rule.adam)
     first = samples.offsets[i]
     count = load_samples(len(positives), first, begin, row, space, rule, sizes, treatment.formula)
-    keep_start(count, space, item_dim, treatment.anchor)
+    keep_start(count, space, item_dim, treatment.terms)
     table = NodeRow(theta[begin:end], m[begin:end], v[begin:end])
     for epoch in range(rule.epochs):
         shuffle(space.order, n, i, update * rule.epochs + epoch, samples.seed, n > size)
@@ -484,10 +483,10 @@ def train_task(index, columns, versions, samples, rule, sizes, options, space):
     run_update(index, columns, versions, samples, rule, sizes, Treatment(options, None), space)
 
 
-def train_anchored_task(index, columns, versions, samples, rule, sizes, options, space):
-    """Run a local update with a drift penalty."""
-    anchor = Anchor(space.anchor, float32(2.0) * options.penalty[columns.node[index]])
-    run_update(index, columns, versions, samples, rule, sizes, Treatment(options, anchor), space)
+def train_term_task(index, columns, versions, samples, rule, sizes, options, space):
+    """Run a local update with terms."""
+    terms = TermInputs(space.start, options.strengths[columns.node[index]])
+    run_update(index, columns, versions, samples, rule, sizes, Treatment(options, terms), space)
 
 
 def add_clipped_gradients(batch, parts, space, rule, sizes, clip, options):
@@ -641,29 +640,59 @@ class TrainingLoops(NamedTuple):
     """The loops of training and of scores for one model."""
 
     run_tasks: Any
-    run_anchored_tasks: Any
-    run_private_tasks: Any
     score_items: Any
     fill_scores: Any
 
 
-def specialise_updates(
-    fill: Any, factor: Any, touched: Mapping[str, Any], loading: Mapping[str, Any]
-) -> tuple[Any, Any]:
-    """Return the local update, plain and anchored, with some functions in place.
+class TreatedLoops(NamedTuple):
+    """The loops of local updates with terms, and of those by DP-SGD, with or without terms; None if there are none."""
 
-    Parameters
+    run_term_tasks: Any
+    run_private_tasks: Any
+
+
+class UpdateParts(NamedTuple):
+    """A model's functions in a local update.
+
+    Attributes
     ----------
     fill, factor : kernel
         In place of `fill_gradients` and `record_factor`.
     touched, loading : mapping
         By name, the functions that replace those of :func:`run_epoch` and of :func:`run_update`.
     """
-    of_record = {"record_factor": factor}
-    step = specialise(descend, borrow, add_drift=specialise(add_drift, borrow, **of_record), **of_record)
-    epoch = specialise(run_epoch, borrow, fill_gradients=fill, descend=step, **touched)
-    update = {"run_update": specialise(run_update, borrow, run_epoch=epoch, **loading)}
-    return specialise(train_task, borrow, **update), specialise(train_anchored_task, borrow, **update)
+
+    fill: Any
+    factor: Any
+    touched: Mapping[str, Any]
+    loading: Mapping[str, Any]
+
+    def specialise(self, task: Any, terms: tuple[ItemTerm, ...]) -> Any:
+        """Return the local update `task` with the functions in place."""
+        of_record = {"record_factor": self.factor}
+        add = specialise(add_term_gradients, borrow, add_from=specialise_terms(terms), **of_record)
+        step = specialise(descend, borrow, add_term_gradients=add, **of_record)
+        epoch = specialise(run_epoch, borrow, fill_gradients=self.fill, descend=step, **self.touched)
+        return specialise(
+            task, borrow, run_update=specialise(run_update, borrow, run_epoch=epoch, **self.loading)
+        )
+
+    def specialise_terms(self, terms: tuple[ItemTerm, ...]) -> Any:
+        """Return the loop over local updates with terms."""
+        return specialise_tasks(new_term_workspace, self.specialise(train_term_task, terms))
+
+
+@functools.cache
+def _update_parts(score: Any, add_gradient: Any, kind: Kind, pairs: PairFunctions | None) -> UpdateParts:
+    of = specialise_formula(score, add_gradient, kind)
+    if kind == "affine":
+        mix_rows = {"mix_rows": of.scoring["mix_rows"]}
+        fill = specialise(fill_affine_gradients, borrow, add_gradient=of.gradient["add_gradient"], **mix_rows)
+        return UpdateParts(fill, affine_record_factor, {}, {})
+    if pairs is not None:
+        fill, touch, own = specialise_pairs(of, pairs)
+        return UpdateParts(fill, record_factor, {"touch_sample": touch}, own)
+    return UpdateParts(specialise(fill_gradients, borrow, **of.gradient), record_factor, {}, {})
 
 
 @functools.cache
@@ -675,23 +704,21 @@ def specialise_training(
     measure = specialise(performance, noinline, **of.scoring)
     weigh = specialise(merge_by_performance, inline, performance=measure)
     merge = specialise(merge_task, inline, merge_by_performance=weigh)
-    own: dict[str, Any] = {}
-    touched: dict[str, Any] = {}
-    if kind == "affine":
-        mix_rows = {"mix_rows": of.scoring["mix_rows"]}
-        fill = specialise(fill_affine_gradients, borrow, add_gradient=of.gradient["add_gradient"], **mix_rows)
-    elif pairs is not None:
-        fill, touched["touch_sample"], own = specialise_pairs(of, pairs)
-    else:
-        fill = specialise(fill_gradients, borrow, **of.gradient)
-    factor = affine_record_factor if kind == "affine" else record_factor
-    train, anchored = specialise_updates(fill, factor, touched, own)
+    train = _update_parts(score, add_gradient, kind, pairs).specialise(train_task, ())
     scores = specialise(fill_scores, noinline, **of.scoring)
-    clipped = specialise(add_clipped_gradients, borrow, **of.gradient) if pairs is None else None
     return TrainingLoops(
-        specialise_tasks(new_workspace, train, merge),
-        specialise_tasks(new_anchored_workspace, anchored),
-        None if clipped is None else specialise_private(clipped),
-        specialise(score_items, fill_scores=scores),
-        scores,
+        specialise_tasks(new_workspace, train, merge), specialise(score_items, fill_scores=scores), scores
+    )
+
+
+@functools.cache
+def specialise_treated(
+    score: Any, add_gradient: Any, kind: Kind, pairs: PairFunctions | None, terms: tuple[ItemTerm, ...]
+) -> TreatedLoops:
+    """Return the loops of nodes with some terms or DP-SGD, with a model's own functions in place."""
+    of = specialise_formula(score, add_gradient, kind)
+    clipped = specialise(add_clipped_gradients, borrow, **of.gradient) if pairs is None else None
+    return TreatedLoops(
+        _update_parts(score, add_gradient, kind, pairs).specialise_terms(terms) if terms else None,
+        None if clipped is None else specialise_private(clipped, terms),
     )
